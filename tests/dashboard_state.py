@@ -217,7 +217,7 @@ class _History:
             self.rows.append(row)
             self.open[row["name"]] = row
         for lease in [one for one in self.leases if one["sealed"] is None and self.draw.random() < 0.45]:
-            self._seal(lease, time + self.draw.uniform(2, 11), "stopped", "it moves")
+            self._seal(lease, time + self.draw.uniform(2, 11), "stopped", "moves")
         self.free, self.later = sorted([*self.free, *self.later]), []
         placed = 0
         for row in self.draw.sample(list(self.open.values()), len(self.open)):

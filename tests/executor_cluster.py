@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from hetopt.executor.cluster_state import ClusterState
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.job_file import JobSpec
 from hetopt.executor.leases import OpenLease, grant, open_leases
+from hetopt.executor.node_monitor import capacity_of
 from hetopt.executor.queue import submit
-from hetopt.executor.round_decision import ClusterState
 from hetopt.executor.speeds import Speed, Speeds
 from hetopt.executor.state_database import StateDatabase
 
@@ -73,7 +74,7 @@ def cluster_state(
         row["id"]: {kind: Speed(True, rate * 10, 10.0) for kind, rate in speeds.get(row["name"], {}).items()}
         for row in jobs
     }
-    return ClusterState(database.now(), nodes, jobs, leases, Speeds(known))
+    return ClusterState(database.now(), nodes, jobs, leases, Speeds(known), capacity_of(nodes))
 
 
 def with_speeds(database: StateDatabase, job: int, rates: Mapping[str, float]) -> None:

@@ -125,8 +125,8 @@ def test_a_job_that_fits_no_node_is_reported_once_on_the_terminal(stage: Make) -
         submit(lab.database, spec(name, workers=4))
     lab.play(10)
     (line,) = lab.messages
-    assert line.startswith("a waits: it needs 4 workers; the GPUs on which it can run are 1 V100, ")
-    assert line.endswith("; 2 more jobs wait so")
+    assert line.startswith("a waits: it needs 4 GPUs; of those that it may use the cluster has 1 V100, and this policy")
+    assert line.endswith("; and 2 more jobs")
     assert snapshot(lab.database).alerts == [], "the jobs' own lines say it"
 
 

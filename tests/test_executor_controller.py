@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from executor_cluster import LAB, rows, spec
 from waiting import until
 
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidPlan, Item, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import lease_manager, leases, scheduler
@@ -21,6 +24,7 @@ from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import EVENTS, StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
+from hetopt.results.allocation import Plan
 
 
 class Moody:
@@ -293,40 +297,54 @@ def test_a_decision_that_could_not_be_stored_is_made_again(
         patch.setattr(scheduler, name, fail)
         driven.controller.step()
     assert driven.messages == ["the disk is full"]
-    assert driven.controller.scheduler.decider.memory is None
+    assert driven.controller.scheduler.memory is None
     driven.controller.step()
     assert states(driven) == {"a": "started"}
 
 
+class Forgetful:
+    """A policy that starts no job, with a state that cannot be stored in its first decision."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error, self.tried = error, 0
+
+    def __call__(self, instance: Instance, state: object = None) -> tuple[Plan, object]:
+        self.tried += 1
+        nothing = Plan(instance.entities("jobs"), np.zeros(instance.entities("jobs").shape))
+        return nothing, Unstorable(self.error) if self.tried == 1 else None
+
+
+class Unstorable:
+    """A state of a policy that raises an error when it is stored."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __reduce__(self) -> str:
+        raise self.error
+
+
+def forgetful(driven: Driven, error: Exception) -> Forgetful:
+    policy, decider = Forgetful(error), driven.controller.scheduler.decider
+    driven.controller.scheduler.decider = replace(decider, system=replace(decider.system, policy=policy))
+    return policy
+
+
 def test_a_decision_whose_state_cannot_be_stored_is_rejected(driven: Driven) -> None:
     submit(driven.database, spec("a"))
-    decide = driven.controller.scheduler.decider.decide
-
-    def odd(*words: object) -> object:
-        found = decide(*words)  # type: ignore[arg-type]
-        driven.controller.scheduler.decider.memory = lambda: None
-        return found
-
-    driven.controller.scheduler.decider.decide = odd  # type: ignore[method-assign]
+    forgetful(driven, TypeError("cannot pickle it"))
     driven.controller.step()
     assert driven.messages[0].startswith("fifo cannot decide, so running jobs continue: ")
     assert states(driven) == {}
+    with driven.database.reading() as connection:
+        assert connection.column("SELECT number FROM rounds") == []
 
 
 def test_a_partial_decision_is_rolled_back_when_a_job_is_left_out(driven: Driven) -> None:
     submit(driven.database, spec("a"))
-    decider = driven.controller.scheduler.decider
-    remembered, tried = decider.stored, list[object]()
-
-    def once() -> bytes:
-        if not tried:
-            tried.append(decider.memory)
-            raise InvalidPlan("cannot be remembered", ("jobs", Item("a")))
-        return remembered()
-
-    decider.stored = once  # type: ignore[method-assign]
+    tried = forgetful(driven, InvalidPlan("cannot be remembered", ("jobs", Item("a"))))
     driven.controller.step()
-    assert tried
+    assert tried.tried == 1, "the only job is left out"
     assert states(driven) == {}
     with driven.database.reading() as connection:
         assert connection.tuples("SELECT placed, gpus FROM rounds") == [(0, 0)]

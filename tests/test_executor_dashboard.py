@@ -27,9 +27,7 @@ from hetopt.metrics.finish_time import finish_time_fairness
 def test_a_lease_has_a_span_for_each_seat(tmp_path: Path) -> None:
     recorded = RecordedState(tmp_path / "s")
     a, b = recorded.job("a", of={"tenant": "x"}), recorded.job("b", of={"tenant": "y"})
-    recorded.lease(
-        a, [("n", "K80", 1), ("n", "K80", 0)], 100.0, 200.0, first_tick=110.0, round=3, stop_reason="it moves"
-    )
+    recorded.lease(a, [("n", "K80", 1), ("n", "K80", 0)], 100.0, 200.0, first_tick=110.0, round=3, stop_reason="moves")
     recorded.lease(b, [("m", "V100", 0)], 150.0, kind="profile", copy=2, round=4)
     recorded.lease(a, [("m", "V100", 1)], 10.0, 50.0)
     with recorded.database.reading() as connection:
@@ -41,7 +39,7 @@ def test_a_lease_has_a_span_for_each_seat(tmp_path: Path) -> None:
         ("b", "y", 2, "profile", "m", "V100", 0),
     ]
     assert [(s.granted, s.until, s.first_tick, s.open, s.round, s.reason) for s in spans[1:]] == [
-        (100.0, 200.0, 110.0, False, 3, "it moves"),
+        (100.0, 200.0, 110.0, False, 3, "it moves to other GPUs"),
         (150.0, 300.0, None, True, 4, ""),
     ]
     assert [[s.number for s in run] for run in runs(spans)] == [[0, 1], [0]]

@@ -17,12 +17,12 @@ from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.cache import Cache
+from hetopt.executor.cluster_state import ClusterObserver
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
 from hetopt.executor.leases import LeaseResult, seal
 from hetopt.executor.merging import Merges
 from hetopt.executor.node_monitor import NodeMonitor
-from hetopt.executor.profiler import Profiler
 from hetopt.executor.queue import cancel, drain
 from hetopt.executor.snapshot import snapshot
 from hetopt.executor.state_database import EVENTS, StateDatabase
@@ -70,23 +70,25 @@ def test_a_job_that_is_too_large_for_a_gpu_type_moves_to_another(
     jobs = jobs_of(run)
     assert (jobs["fits"]["state"], jobs["fits"]["failures"]) == ("done", 0)
     assert (jobs["large"]["state"], jobs["large"]["failures"]) == ("failed", 0)
-    assert jobs["large"]["reason"] == "it ran out of memory on every GPU type that it may run on"
+    assert jobs["large"]["reason"] == (
+        "it ran out of memory on every GPU type that it may use; with less memory, hetopt retry large"
+    )
 
 
 def test_a_job_that_backs_off_blocks_no_gpus(tmp_path: Path) -> None:
     with StateDatabase(tmp_path / "state") as database:
         lab_of_jobs(database, [spec("a"), spec("b")])
         monitor = NodeMonitor(database, Hosts("n"), Cache(database))  # type: ignore[arg-type]
-        profiler = Profiler(database, monitor.cache, monitor, profile=False)
+        observer = ClusterObserver(database, monitor.cache, monitor, profile=False)
         monitor.observe([])
         for _ in range(3):
             granted(database, 1, [Seat("n", "slow", 0)])
             seal(database, opened(database)[0], LeaseResult("lost"))
         assert rows(database)[0]["not_before"] > database.now()
-        assert [row["name"] for row in profiler.cluster_state([])[0].jobs] == ["b"]
+        assert [row["name"] for row in observer.observe([]).jobs] == ["b"]
         with database.writing() as connection:
             connection.update("jobs", {"not_before": database.now()})
-        assert [row["name"] for row in profiler.cluster_state([])[0].jobs] == ["a", "b"]
+        assert [row["name"] for row in observer.observe([]).jobs] == ["a", "b"]
 
 
 MERGING = {"job": 1, "step": 9, "done": False}
@@ -108,7 +110,7 @@ def test_a_merge_that_may_succeed_later_has_a_reason_and_ends_with_the_job(tmp_p
         until(lambda: merges.step() or rows(database)[0]["reason"] is not None, "it is tried")
         row = rows(database)[0]
         assert row["state"] == "queued"
-        assert row["reason"].startswith("its copies cannot be merged now, which is tried again: ")
+        assert row["reason"].startswith("its copies cannot be merged yet, hetopt tries again: ")
         assert row["not_before"] > database.now()
         assert cancel(database, "a") == "queued"
         merges.step()
@@ -142,7 +144,7 @@ def test_a_merge_whose_folder_cannot_be_used_does_not_block_others(
         merges = Merges(database, tmp_path / "leases", Cache(database))
         for _ in range(3):
             merges.step()
-        reason = "its copies cannot be merged now, which is tried again: "
+        reason = "its copies cannot be merged yet, hetopt tries again: "
         reasons = [row["reason"] for row in rows(database)]
         assert reasons == [f"{reason}{tmp_path / 'file'}: File exists", f"{reason}{away}: server is away", None]
         assert [row["committed"] for row in rows(database)] == [0, 0, 9]

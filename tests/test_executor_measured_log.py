@@ -14,12 +14,13 @@ from executor_cluster import rows, spec, with_speeds
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
 
 from hetopt.errors import InvalidInstance
+from hetopt.executor.cluster_state import ClusterState
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_record import SEALED
 from hetopt.executor.leases import LeaseResult, grant, open_leases, seal
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import cancel, submit
-from hetopt.executor.round_decision import ClusterState, RoundDecider
+from hetopt.executor.round_decision import RoundDecider
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase

@@ -1,4 +1,4 @@
-"""Databases of version 2 under this version: jobs in any state continue."""
+"""Databases of versions 2 and 3 under this version: jobs in any state continue."""
 
 from __future__ import annotations
 
@@ -17,15 +17,32 @@ from waiting import until
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor import schema
+from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
-from hetopt.executor.leases import OpenLease
+from hetopt.executor.leases import OpenLease, StopReason, grant
 from hetopt.executor.queue import submit
 from hetopt.executor.snapshot import snapshot
+from hetopt.executor.speeds import stopping
 from hetopt.executor.state_database import StateDatabase
 from hetopt.executor.state_folder import DATABASE
 
 Make = Callable[..., Stage]
 STEPS = 40
+
+SENTENCES = {
+    "moves": "it moves",
+    "preempted": "the decision gives its GPUs to others",
+    "profiling": "a profiling run comes first",
+    "round_ended": "its round is over",
+    "node_drained": "its node is drained",
+    "gpu_lost": "its GPU is gone",
+    "gpu_busy": "its GPU is in use by processes of others",
+    "cancelled": "cancelled",
+    "part_ended": "part of the gang has ended",
+    "not_started": "the engine did not start it in time",
+    "node_down": "the engine starts nothing on its node now",
+}
+"""Reason to stop -> the sentence that was in the database before version 4."""
 
 DOWNGRADE = """
 UPDATE jobs SET reason = 'failed ' || failures || ' of 3 times: ' || failure WHERE failure IS NOT NULL;
@@ -39,6 +56,9 @@ UPDATE meta SET value = '2' WHERE key = 'version';
 def downgrade(folder: Path) -> None:
     """Make a database one of version 2."""
     with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        for code, sentence in SENTENCES.items():
+            connection.execute("UPDATE leases SET stop_reason = ? WHERE stop_reason = ?", (sentence, code))
+        connection.commit()
         connection.executescript(DOWNGRADE)
         names = [name for (name,) in connection.execute("SELECT name FROM pragma_table_info('jobs')")]
         assert " ".join(names) == COLUMNS
@@ -129,6 +149,31 @@ def test_jobs_in_any_state_continue_after_a_migration(stage: Make) -> None:
             "SELECT name, sum(end_step - from_step) FROM leases JOIN jobs ON jobs.id = job GROUP BY name"
         )
     assert dict(spans) == dict.fromkeys(jobs, STEPS), "each step was committed once"
+
+
+def test_sentences_of_version_3_become_codes(tmp_path: Path) -> None:
+    """Of every reason, so that the cost of a restart is still measured; what is none stays."""
+    written = [*SENTENCES.values(), "by hand", None]
+    with StateDatabase(tmp_path / "state") as database:
+        submit(database, spec("a"))
+        for number, sentence in enumerate(written):
+            grant_and_stop(database, number, sentence)
+        with database.writing() as connection:
+            database.set_meta(connection, "version", "3")
+    with StateDatabase(tmp_path / "state") as database, database.reading() as connection:
+        assert database.meta(connection, "version") == str(schema.VERSION)
+        found = connection.column("SELECT stop_reason FROM leases ORDER BY id")
+        assert found == [*SENTENCES, "by hand", None] == [*StopReason, "by hand", None]
+        assert sorted(stopping(connection)) == [0.0, 1.0, 2.0], "moved, preempted, or stopped for profiling"
+
+
+def grant_and_stop(database: StateDatabase, number: int, sentence: str | None) -> None:
+    """A sealed lease that was asked to stop for this reason, this number of seconds before its end."""
+    with database.writing() as connection:
+        assert grant(connection, database, 1, [Seat("n", "V100", 0)]) is not None
+        values = {"state": "sealed", "outcome": "stopped", "stop_reason": sentence}
+        connection.update("leases", {**values, "stop_asked": 5.0, "sealed": 5.0 + number}, "state != 'sealed'")
+        connection.update("seats", {"held": False})
 
 
 def test_a_database_with_a_running_controller_is_not_migrated(tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.job_file import read_job
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.leases import StopReason
-from hetopt.executor.queue import submit
+from hetopt.executor.queue import drain, submit
 from hetopt.executor.reconciler import moved_targets
 from hetopt.executor.round_decision import Target
+from hetopt.executor.snapshot import snapshot
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
@@ -93,6 +94,41 @@ def test_a_lease_that_a_runner_has_claimed_goes_on(stage: Make) -> None:
     lab.play(15)
     assert lab.states() == {"x": "done"}
     assert reasons(lab.database) == [None]
+
+
+NO_NODE = "all nodes are drained or down; hetopt drain NODE --undo ends a drain"
+
+
+def pending(database: StateDatabase) -> dict[str, str | None]:
+    """Why jobs are pending, by their names."""
+    return {job["name"]: job["reason"] for job in snapshot(database).jobs if job["state"] == "queued"}
+
+
+@pytest.mark.parametrize("how", ["drained", "down"])
+@pytest.mark.parametrize("seconds", [None, 1e6])
+def test_reasons_to_wait_follow_the_nodes_at_once(stage: Make, how: str, seconds: float | None) -> None:
+    """Not only with the next round; also if a job has a target there, or the node is back."""
+    lab = stage(node("a", {"V100": 1}), node("b", {"K80": 1}), seconds=seconds)
+    lab.passes = float("inf")
+    if how == "down":
+        lab.engine.waits = {"a"}
+    for name, types in (("first", ["V100"]), ("other", ["K80"]), ("second", ["V100"])):
+        submit(lab.database, spec(name, gpu_types=types))
+    lab.play(3)
+    assert pending(lab.database) == {"second": "other jobs have priority in this round"}
+    (drain(lab.database, "a") if how == "drained" else lab.host("a", up=False))
+    lab.play(3)
+    why = "it needs 1 GPU; of those that it may use 0 V100 are available, and this policy gives a job GPUs of one type"
+    why += "; the others are drained, down or in use outside hetopt"
+    assert pending(lab.database) == {"first": why, "second": why}
+    drain(lab.database, "b")
+    lab.play(2)
+    assert pending(lab.database) == dict.fromkeys(("first", "second", "other"), NO_NODE)
+    lab.restart()
+    (drain(lab.database, "a", undo=True) if how == "drained" else lab.host("a", up=True))
+    lab.play(1)
+    assert set(lab.held()) == {"first"}
+    assert pending(lab.database)["second"] not in (NO_NODE, why)
 
 
 SEATS = st.dictionaries(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,18 +13,20 @@ from typing import Any
 
 import pytest
 from executor_cluster import LAB, cluster_state, granted, lab_of_jobs, node, opened, rows, spec
+from executor_stage import Stage
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt.decisions.system import OnChange
-from hetopt.errors import HetoptError, InvalidOption
+from hetopt.errors import InvalidOption
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.lease_manager import LeaseManager
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.leases import StopReason
+from hetopt.executor.queue import submit
 from hetopt.executor.reconciler import Reconciler
-from hetopt.executor.round_decision import NONE_FREE, RoundDecider, Target, cluster_of, fitted, job_of, shares
+from hetopt.executor.round_decision import RoundDecider, Target, fitted, job_of, shares
 from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.fft import FFT, Switching
@@ -71,28 +74,29 @@ def test_any_policy_drives_the_cluster(database: StateDatabase, name: str) -> No
     except InvalidOption as problem:
         assert "rates, which hosts cannot" in str(problem) or name == "hadar-commit"  # noqa: PT017
         return
-    ids = {row["name"]: row["id"] for row in jobs}
-    one, placed = RoundDecider(system, estimated), 0
+    decider, memory, placed, wake = RoundDecider(system, estimated), None, 0, math.inf
     for _ in range(3):
-        instance, waits = one.instance(cluster_state(database, speeds))
-        assert instance is not None
-        assert not waits
-        targets, _, _ = one.decide(instance, ids)
-        check(targets, len(jobs))
-        placed += len(targets)
-        other = RoundDecider(system, estimated)
-        assert other.restore(one.stored())
-        again = RoundDecider(system, estimated)
-        assert again.restore(one.stored())
-        following, _ = one.instance(cluster_state(database, speeds))
-        assert following is not None
-        assert other.decide(following, ids)[0] == again.decide(following, ids)[0]
-        one = other
-    assert placed > 0 or one.wake < math.inf  # A-SRPT lets jobs wait behind its virtual machine
+        decision = decider.decide(cluster_state(database, speeds), memory)
+        assert decider.unable(cluster_state(database, speeds)) == {}
+        check(decision.targets, len(jobs))
+        placed += len(decision.targets)
+        memory, wake = pickle.loads(decision.stored), decision.wake
+        following = replace(cluster_state(database, speeds), now=100.0)
+        one, other = (decider.decide(following, pickle.loads(decision.stored)).targets for _ in range(2))
+        assert one == other
+    assert placed > 0 or wake < math.inf  # A-SRPT lets jobs wait behind its virtual machine
 
 
-def test_a_state_of_a_policy_that_cannot_be_loaded_is_dropped(database: StateDatabase) -> None:
-    assert not RoundDecider(driving("fft", {}, None), estimated).restore(b"of another version")
+def test_a_state_of_a_policy_that_cannot_be_loaded_is_dropped(stage: Callable[..., Stage]) -> None:
+    lab = stage(node("n", {"V100": 1}))
+    lab.play()
+    with lab.database.writing() as connection:
+        connection.update("memories", {"state": b"of another version"})
+    lab.restart()
+    assert lab.messages == ["the memory of fifo is of another version of hetopt; it starts without"]
+    submit(lab.database, spec("a"))
+    lab.play(8)
+    assert lab.states() == {"a": "done"}
 
 
 def test_the_instance_has_what_is_recorded(database: StateDatabase) -> None:
@@ -109,11 +113,13 @@ def test_the_instance_has_what_is_recorded(database: StateDatabase) -> None:
     tag = granted(database, jobs[1]["id"], [Seat("n3", "V100", 0), Seat("n3", "V100", 1)])
     assert tag is not None
     now = cluster_state(database, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(database))
-    instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(now)
+    decider = RoundDecider(driving("fft", {}, None), estimated)
+    instance, waits = decider.instance(now)
     assert instance is not None
-    assert waits == {
-        3: "it needs 8 workers; the GPUs on which it can run are 4 K80 + 2 P100 + 3 V100, "
-        "and this policy mixes no types"
+    assert waits == {3: None}
+    assert decider.unable(now) == {
+        3: "it needs 8 GPUs; of those that it may use the cluster has 4 K80 + 2 P100 + 3 V100, "
+        "and this policy gives a job GPUs of one type; submit it with fewer workers"
     }
     assert instance.cluster.capacity == {"K80": 4, "P100": 2, "V100": 3}
     assert dict(instance.job["a"].throughput) == {"K80": 1.0, "P100": 0.0, "V100": 6.0}  # 8 GB are too few
@@ -125,15 +131,25 @@ def test_the_instance_has_what_is_recorded(database: StateDatabase) -> None:
     assert dict(instance.tenants[0].job_types[0].speedup) == {"K80": 1.0, "P100": 0.0, "V100": 6.0}
 
 
-NOW = "of the GPU types on which it can run too few are there now (down, drained or in use by others) for "
+NEEDS, ONE_TYPE = "it needs {}; of those that it may use", ", and this policy gives a job GPUs of one type"
+NOW = " are available{}; the others are drained, down or in use outside hetopt"
 WAITS = [
-    ("fft", {"memory": "20 GB"}, "no GPU type that it may run on has enough memory for it"),
-    ("fft", {"gpu_types": ["A100"]}, "gpu_types names A100, which the cluster does not have now"),
-    ("fft", {"workers": 3}, f"{NOW}3 workers"),  # the third V100 is down
-    ("fft", {"gpu_types": ["K80"]}, f"{NOW}1 worker"),
-    ("hadar", {"workers": 8, "memory": "10 GB"}, "it needs 8 workers; the GPUs on which it can run are 4 K80 + 3 V100"),
-    ("hadar", {"workers": 5}, f"{NOW}5 workers"),
+    (
+        "fft",
+        {"memory": "20 GB"},
+        "no GPU type that it may use has enough memory; submit it with less memory, or with other gpu_types",
+    ),
+    ("fft", {"gpu_types": ["A100"]}, "no node has a GPU of its gpu_types (A100)"),
+    ("fft", {"workers": 3}, NEEDS.format("3 GPUs") + " 0 K80 + 2 P100 + 2 V100" + NOW.format(ONE_TYPE)),
+    ("fft", {"gpu_types": ["K80"]}, NEEDS.format("1 GPU") + " 0 K80" + NOW.format(ONE_TYPE)),
+    (
+        "hadar",
+        {"workers": 8, "memory": "10 GB"},
+        NEEDS.format("8 GPUs") + " the cluster has 4 K80 + 3 V100; submit it with fewer workers",
+    ),
+    ("hadar", {"workers": 5}, NEEDS.format("5 GPUs") + " 0 K80 + 2 P100 + 2 V100" + NOW.format("")),
 ]
+"""Of six GPUs two K80 and a V100 are on nodes that are down."""
 
 
 @pytest.mark.parametrize(("policy", "settings", "why"), WAITS)
@@ -145,18 +161,22 @@ def test_reasons_of_jobs_outside_the_instance(
     there = [node("n2", {"P100": 2, "V100": 1}, memory_bytes=memory), node("n3", {"V100": 1}, memory_bytes=memory)]
     lab_of_jobs(database, [spec("a", **settings), spec("b")])
     now = replace(cluster_state(database, {"a": RATES, "b": RATES}, there), whole={"K80": 4, "P100": 2, "V100": 3})
-    _, waits = RoundDecider(driving(policy, {}, None), estimated).instance(now)
-    assert waits == {1: why}
+    decider = RoundDecider(driving(policy, {}, None), estimated)
+    assert decider.unable(now) == {1: why}
+    assert decider.decide(now).waits == {1: None}
 
 
 def test_the_reason_when_no_job_is_in_the_instance(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("a")])
     decider, now = RoundDecider(driving("fifo", {}, None), estimated), cluster_state(database, {"a": RATES})
     none = replace(now, nodes=[])
-    assert decider.instance(none) == (None, {1: "no node is up and undrained"})
+    assert decider.unable(none) == {1: "all nodes are drained or down; hetopt drain NODE --undo ends a drain"}
     taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes], whole={"K80": 4})
-    assert decider.instance(taken) == (None, {1: NONE_FREE})
-    assert decider.instance(replace(taken, whole={})) == (None, {1: "no node has a GPU now; the nodes' notes say why"})
+    assert decider.unable(taken)[1].startswith("no GPU is available: all are in use outside hetopt, ")
+    assert decider.unable(replace(taken, whole={})) == {
+        1: "no node reports a GPU; see the nodes' notes in hetopt status"
+    }
+    assert [decider.instance(one) for one in (none, taken)] == [(None, {1: None})] * 2
 
 
 def test_a_drained_node_is_left_out_and_its_jobs_hold_nothing(database: StateDatabase) -> None:
@@ -182,16 +202,6 @@ def test_speeds_are_estimated_until_they_are_measured(database: StateDatabase) -
     assert instance is not None
     assert dict(instance.job["a"].throughput)["V100"] == pytest.approx(3.0 * ratio)
     assert dict(instance.job["b"].throughput)["K80"] == pytest.approx(3.0)
-
-
-def test_without_nodes_there_is_no_instance(database: StateDatabase) -> None:
-    lab_of_jobs(database, [spec("a")])
-    instance, waits = RoundDecider(driving("fft", {}, None), estimated).instance(
-        cluster_state(database, {"a": RATES}, [])
-    )
-    assert instance is None
-    assert waits == {1: "no node is up and undrained"}
-    assert cluster_of([]) is None
 
 
 def test_rounds_and_the_cost_of_a_restart_reach_the_policy() -> None:
@@ -228,9 +238,7 @@ def test_a_costly_restart_keeps_fft_from_moving(database: StateDatabase) -> None
     placed = {}
     for cost in (0.0, 290.0):
         decider = RoundDecider(fitted(driving("fft", {}, 300.0), 300.0, cost), estimated)
-        instance, _ = decider.instance(now)
-        assert instance is not None
-        placed[cost] = {t for target in decider.decide(instance, {"a": 1})[0] for g in target.seats.values() for t in g}
+        placed[cost] = {t for target in decider.decide(now).targets for g in target.seats.values() for t in g}
     assert placed == {0.0: {"V100"}, 290.0: {"P100"}}
 
 
@@ -243,25 +251,13 @@ def test_shares_of_steps_are_integers_with_the_right_sum(steps: int, work: list[
 
 
 def test_hadare_divides_the_steps_among_copies(database: StateDatabase) -> None:
-    jobs = lab_of_jobs(database, [spec("a", fork=True)])
-    decider = RoundDecider(driving("hadare", {}, 60.0), estimated)
-    instance, _ = decider.instance(cluster_state(database, {"a": RATES}))
-    assert instance is not None
-    targets, _, _ = decider.decide(instance, {"a": jobs[0]["id"]})
+    lab_of_jobs(database, [spec("a", fork=True)])
+    targets = RoundDecider(driving("hadare", {}, 60.0), estimated).decide(cluster_state(database, {"a": RATES})).targets
     assert [t.copy for t in targets] == [1, 2, 3]
     rates = [RATES[next(iter(gpus))] for t in targets for gpus in t.seats.values()]
     assert [t.work / targets[0].work for t in targets if t.work and targets[0].work] == pytest.approx(
         [rate / rates[0] for rate in rates]
     )
-
-
-def test_a_policy_without_an_answer_raises_an_error(database: StateDatabase) -> None:
-    lab_of_jobs(database, [spec("a")])
-    decider = RoundDecider(driving("gavel", {}, None), estimated)
-    instance, _ = decider.instance(cluster_state(database, {"a": RATES}))
-    assert instance is not None
-    with pytest.raises(HetoptError):
-        RoundDecider(driving("allox", {}, None), estimated).decide(instance.replace(jobs=()), {})
 
 
 def test_a_tenant_and_a_job_may_have_the_same_name(database: StateDatabase) -> None:
@@ -282,7 +278,8 @@ def test_leases_on_a_drained_node_stop_at_once(database: StateDatabase) -> None:
     leases = opened(database)
     targets = [Target(1, 0, {"n1": {"K80": 1}}), Target(2, 0, {"n3": {"V100": 1}})]
     reconciler = Reconciler(database, LeaseManager(database, LocalEngine(LAB, database.cluster), LeaseTimeouts()))
-    reconciler.stop(leases, targets, 0, {})
+    state = cluster_state(database, {}, LAB, leases)
+    reconciler.reconcile(state, targets, 0)
     assert [lease.stop_reason for lease in opened(database)] == [None, None]
-    reconciler.stop(leases, targets, 0, {leases[1].tag: StopReason.NODE_DRAINED})
+    reconciler.reconcile(replace(state, stops={leases[1].tag: StopReason.NODE_DRAINED}), targets, 0)
     assert [lease.stop_reason for lease in opened(database)] == [None, StopReason.NODE_DRAINED]

@@ -13,6 +13,7 @@ from executor_stage import Stage
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.queue import cancel, retry, submit
+from hetopt.executor.round_decision import RoundDecider
 from hetopt.executor.starting import driving
 
 Make = Callable[..., Stage]
@@ -32,8 +33,7 @@ def test_targets_of_a_job_that_cannot_run_are_dropped(stage: Make, policy: str) 
 def test_a_policy_that_has_failed_is_called_again(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in every pass, and also if no job is added or removed."""
     lab = stage(node("n", {"V100": 1}))
-    decider, asked = lab.controller.scheduler.decider, list[float]()
-    decide = decider.decide
+    asked, decide = list[float](), RoundDecider.decide
 
     def fails(*words: Any) -> Any:
         asked.append(lab.database.now())
@@ -41,7 +41,7 @@ def test_a_policy_that_has_failed_is_called_again(stage: Make, monkeypatch: pyte
             raise MemoryError("for a moment")
         return decide(*words)
 
-    monkeypatch.setattr(decider, "decide", fails)
+    monkeypatch.setattr(RoundDecider, "decide", fails)
     submit(lab.database, spec("a"))
     lab.play(150)
     assert lab.states() == {"a": "done"}
@@ -101,8 +101,9 @@ def test_a_state_of_another_cluster_does_not_stop_a_policy(stage: Make) -> None:
             return plan, instance.cluster
 
     lab = stage(node("n", {"V100": 1}), seconds=60.0)
-    inner, rounds = lab.controller.scheduler.decider.system.policy, lab.controller.scheduler
-    rounds._system = replace(rounds._system, policy=Grudging())
+    rounds = lab.controller.scheduler
+    inner, system = rounds.decider.system.policy, rounds.decider.system
+    rounds.decider = replace(rounds.decider, system=replace(system, policy=Grudging()))
     lab.passes = float("inf")
     submit(lab.database, spec("a"))
     lab.play(3, 20.0)

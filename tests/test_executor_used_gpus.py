@@ -130,8 +130,7 @@ def test_a_job_that_waits_for_gpus_of_others_is_placed_elsewhere(tmp_path: Path)
             instance, waits = decider.instance(now)
             assert instance is not None
             assert waits == {}
-            targets, _, _ = decider.decide(instance, {"a": 1})
-            placed.append((dict(instance.placed), [dict(target.seats) for target in targets]))
+            placed.append((dict(instance.placed), [dict(target.seats) for target in decider.decide(now).targets]))
     assert placed[0][0] == {"a": {"n": {"V100": 2}}}
     assert placed[1] == ({}, [{"n": {"K80": 2}}])
 

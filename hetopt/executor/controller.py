@@ -18,6 +18,7 @@ from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.alerts import Alerts
 from hetopt.executor.clock import Wall
+from hetopt.executor.cluster_state import ClusterObserver
 from hetopt.executor.damaged_rows import DamagedRow, damaged_rows
 from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.event_log import EventLog
@@ -27,7 +28,6 @@ from hetopt.executor.leases import directory
 from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
 from hetopt.executor.node_monitor import NodeMonitor
-from hetopt.executor.profiler import Profiler
 from hetopt.executor.queue import FAILED, spec_of
 from hetopt.executor.reconciler import Reconciler, read_targets
 from hetopt.executor.round_decision import RoundDecider, Target
@@ -119,7 +119,7 @@ class Controller:
         self.scheduler = Scheduler(database, decider, settings.policy, *often, self.alerts)
         self.wall, self.log = Wall(), EventLog(database)
         self.monitor = NodeMonitor(database, engine, self.manager.cache)
-        self.profiler = Profiler(database, self.manager.cache, self.monitor, profile=settings.profile)
+        self.observer = ClusterObserver(database, self.manager.cache, self.monitor, profile=settings.profile)
         self._asked = -math.inf
         self._resumed = False
         try:
@@ -213,17 +213,9 @@ class Controller:
 
     def _merge_and_decide(self) -> None:
         self.merges.step()
-        leases = self.manager.leases()
-        cluster_state, runs = self.profiler.cluster_state(leases)
-        targets = self._targets()
-        if self.scheduler.is_due(cluster_state, targets, idle=not targets and not leases):
-            self.scheduler.decide(cluster_state)
-            targets = self._targets()
-        usable = self.monitor.usable(leases)
-        self.reconciler.stop(leases, targets, self.scheduler.number, self.monitor.to_stop(leases))
-        blocked = self.reconciler.profile(runs, leases, usable, pause=True)
-        number = self.scheduler.number
-        self.reconciler.start(targets, self.manager.leases(), usable, blocked=blocked, round_number=number)
+        state = self.observer.observe(self.manager.leases())
+        self.scheduler.step(state, self._targets())
+        self.reconciler.reconcile(state, self._targets(), self.scheduler.number)
         self.manager.start([lease for lease in self.manager.leases() if lease.state == INTENT])
         self._clear_away()
 

@@ -19,21 +19,36 @@ from hetopt.executor.state_database import StateDatabase
 class StopReason(StrEnum):
     """Why a stop was requested. The values are stored in the state database and in the job's stop file."""
 
-    MOVES = "it moves"
-    PREEMPTED = "the decision gives its GPUs to others"
-    PROFILING = "a profiling run comes first"
-    ROUND_ENDED = "its round is over"
-    NODE_DRAINED = "its node is drained"
-    GPU_LOST = "its GPU is gone"
-    GPU_BUSY = "its GPU is in use by processes of others"
+    MOVES = "moves"
+    PREEMPTED = "preempted"
+    PROFILING = "profiling"
+    ROUND_ENDED = "round_ended"
+    NODE_DRAINED = "node_drained"
+    GPU_LOST = "gpu_lost"
+    GPU_BUSY = "gpu_busy"
     CANCELLED = "cancelled"
-    PART_ENDED = "part of the gang has ended"
+    PART_ENDED = "part_ended"
     """Not requested: a process of the gang ended, so the rest of it stops."""
-    NOT_STARTED = "the engine did not start it in time"
+    NOT_STARTED = "not_started"
     """The lease waits for something at the engine, such as cores that jobs of others have, and is taken back."""
-    NODE_DOWN = "the engine starts nothing on its node now"
+    NODE_DOWN = "node_down"
     """The lease has not begun, and a node of it is drained, down or no longer in the partition or reservation."""
 
+
+STOP_TEXTS = {
+    StopReason.MOVES: "it moves to other GPUs",
+    StopReason.PREEMPTED: "the policy gives its GPUs to other jobs",
+    StopReason.PROFILING: "a profiling run needs its GPUs",
+    StopReason.ROUND_ENDED: "its round has ended",
+    StopReason.NODE_DRAINED: "its node is drained",
+    StopReason.GPU_LOST: "its GPU is gone",
+    StopReason.GPU_BUSY: "its GPU is in use outside hetopt",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.PART_ENDED: "part of the gang has ended",
+    StopReason.NOT_STARTED: "the engine did not start it in time",
+    StopReason.NODE_DOWN: "the engine starts nothing on its node now",
+}
+"""For users."""
 
 MAX_FAILURES = 3
 """Failures in a row, without a new checkpoint between, after which a job is not started again."""

@@ -128,7 +128,7 @@ class Merges:
         failures = self._failures[row["id"]] = self._failures.get(row["id"], 0) + 1
         pause = min(MAX_PAUSE, 2.0 ** min(failures, 10))
         self._not_before[row["id"]] = files.now() + pause
-        values: dict[str, Any] = {"reason": f"its copies cannot be merged now, which is tried again: {why}"}
+        values: dict[str, Any] = {"reason": f"its copies cannot be merged yet, hetopt tries again: {why}"}
         values["not_before"] = self.database.now() + pause  # until then other jobs may have its GPUs
         with self.database.writing() as connection:
             connection.update("jobs", values, "id = :job AND state = 'queued'", job=row["job"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hetopt.executor.cache import Cache
@@ -45,9 +45,9 @@ class NodeMonitor:
         self.nodes: tuple[Node, ...] = ()
         self.drained: frozenset[str] = frozenset()
         self._missing: Mapping[Place, float] = {}  # GPUs of leases that are not reported -> since when
-        self._others: Mapping[TypeOnNode, int] | None = None  # GPUs that others use, at the last observation
-        self._others_at_start: Mapping[str, Mapping[TypeOnNode, int]] = {}  # tag -> the same when the lease was new
-        self._used_by_others: Mapping[TypeOnNode, int] = {}  # at the last two observations
+        self._others: Counter[TypeOnNode] | None = None  # GPUs that others use, at the last observation
+        self._others_at_start: Mapping[str, Counter[TypeOnNode]] = {}  # tag -> the same when the lease was new
+        self._used_by_others = Counter[TypeOnNode]()  # at the last two observations
 
     def observe(self, leases: Sequence[OpenLease]) -> None:
         """Ask the engine for its nodes, and record what is new.
@@ -60,8 +60,12 @@ class NodeMonitor:
         self.nodes = self.engine.nodes()
         content = {}
         for node in self.nodes:
-            gpus = dict(Counter(seat.gpu_type for seat in node.seats))
-            fields = {"gpus": gpus, "up": node.up, "note": node.note, "memory_bytes": dict(node.memory_bytes)}
+            fields = {
+                "gpus": capacity_of([node]),
+                "up": node.up,
+                "note": node.note,
+                "memory_bytes": dict(node.memory_bytes),
+            }
             content[node.name] = json.dumps(fields)
         self._observe_missing(leases)
         self._observe_others(leases)
@@ -74,31 +78,28 @@ class NodeMonitor:
         with self.database.writing() as connection:
             rows = connection.rows("SELECT * FROM nodes")
             known = {row["name"]: row["content"] for row in rows}
-            drained = frozenset(str(row["name"]) for row in rows if row["drained"])
             for name, new in content.items():
-                if name not in known:
-                    connection.insert("nodes", name=name, content=new)
-                elif known[name] != new:
-                    connection.update("nodes", {"content": new}, "name = :name", name=name)
                 if known.get(name) != new:
+                    connection.change(
+                        """INSERT INTO nodes (name, drained, content) VALUES (:name, FALSE, :new)
+                        ON CONFLICT (name) DO UPDATE SET content = :new""",
+                        name=name,
+                        new=new,
+                    )
                     self.database.record_event(connection, "node", node=name, **json.loads(new))
             for name in known.keys() - content.keys():
-                if known[name] is None:
-                    continue
-                if name in drained:  # which it still is if it comes back
-                    connection.update("nodes", {"content": None}, "name = :name", name=name)
-                else:
-                    connection.change("DELETE FROM nodes WHERE name = :name", name=name)
-                self.database.record_event(connection, "node", node=name, gone=True)
-        return drained
+                if known[name] is not None:
+                    connection.change("DELETE FROM nodes WHERE name = :name AND NOT drained", name=name)
+                    connection.update("nodes", {"content": None}, "name = :name", name=name)  # drained if it comes back
+                    self.database.record_event(connection, "node", node=name, gone=True)
+        return frozenset(str(row["name"]) for row in rows if row["drained"])
 
     # -- GPUs that are not reported
 
     def _observe_missing(self, leases: Sequence[OpenLease]) -> None:
+        there = {node.name: {seat.place for seat in node.seats} for node in self.nodes}
         held = [seat for lease in leases for seat in lease.seats if seat.device]
-        names = {seat.node for seat in held}
-        there = {node.name: {seat.place for seat in node.seats} for node in self.nodes if node.name in names}
-        missing = [seat.place for seat in held if seat.node in there and seat.place not in there[seat.node]]
+        missing = [seat.place for seat in held if seat.place not in there.get(seat.node, {seat.place})]
         now = self.database.now()
         self._missing = {place: self._missing.get(place, now) for place in missing}
 
@@ -107,24 +108,14 @@ class NodeMonitor:
         since = self._missing.get(seat.place, math.inf)
         return self.database.now() - since >= (0.0 if lease.state == INTENT else GONE_SECONDS)
 
-    def with_missing(self, node: Node, leases: Sequence[OpenLease]) -> Node:
-        """The node with GPUs that only seem to be gone: leases that train there stay, and no other lease makes room."""
-        own = [(lease, seat) for lease in leases for seat in lease.seats if seat.place in self._missing]
-        more = [seat for lease, seat in own if seat.node == node.name and not self._is_gone(lease, seat)]
-        return replace(node, seats=(*node.seats, *more)) if more else node
-
     # -- GPUs that others use
 
     def _observe_others(self, leases: Sequence[OpenLease]) -> None:
         """GPUs in use without a lease that runs there, now and at the observation before: leases start in between."""
-        if not any(node.used for node in self.nodes):  # or the engine does not know
-            self._others, self._used_by_others = {}, {}
-            return
         own = Counter((seat.node, seat.gpu_type) for lease in leases if _runs(lease) for seat in lease.seats)
-        used = {(node.name, t): number - own[node.name, t] for node in self.nodes for t, number in node.used.items()}
-        others = {key: number for key, number in used.items() if number > 0}
-        before = others if self._others is None else self._others
-        self._used_by_others = {key: min(number, before[key]) for key, number in others.items() if key in before}
+        used = Counter({(node.name, t): number for node in self.nodes for t, number in node.used.items()})
+        others = used - own
+        self._used_by_others = others if self._others is None else others & self._others
         self._others = others
 
     def _unused(self) -> list[tuple[float, str, str, str]]:
@@ -148,8 +139,8 @@ class NodeMonitor:
             if sealed > since:
                 key = node, gpu_type
                 found[key] += 1
-                before = self._others_at_start.get(tag, self._used_by_others).get(key, 0)
-                taken[key] = max(taken[key], self._used_by_others.get(key, 0) - before)
+                before = self._others_at_start.get(tag, self._used_by_others)
+                taken[key] = max(taken[key], self._used_by_others[key] - before[key])
         return found - taken
 
     # -- what can be granted
@@ -164,16 +155,21 @@ class NodeMonitor:
         held = {seat.place for lease in leases if lease.state != INTENT for seat in lease.seats}
         blocked = {seat.place for node in there for seat in node.seats if seat.device in node.busy} - held
         blocked |= {seat.place for lease in leases if lease.is_lost for seat in lease.seats}
-        fewer = Counter(self._used_by_others) + self._count_unused()
+        fewer = self._used_by_others + self._count_unused()
         return [self._without(node, blocked, fewer, leases) for node in there]
 
-    def closed(self, leases: Sequence[OpenLease]) -> list[Node]:
-        """Nodes on which the engine starts nothing now, with the GPUs of leases that run there: these continue."""
-        running = [lease for lease in leases if _runs(lease) and not (lease.is_lost or lease.is_stopping)]
-        held = [seat for lease in running for seat in lease.seats]
-        closed = [node for node in self.nodes if not node.up and node.name not in self.drained]
-        nodes = [replace(node, seats=tuple(seat for seat in held if seat.node == node.name)) for node in closed]
-        return [node for node in nodes if node.seats]
+    def schedulable(self, usable: Iterable[Node], leases: Sequence[OpenLease]) -> list[Node]:
+        """The :meth:`usable` nodes with more GPUs that a decision may leave to the leases that have them.
+
+        These are GPUs that only seem to be gone, and those of leases that run on nodes where the engine starts nothing
+        now: they continue, and no other lease makes room for them.
+        """
+        own = [(lease, seat) for lease in leases for seat in lease.seats]
+        more = [seat for lease, seat in own if seat.place in self._missing and not self._is_gone(lease, seat)]
+        running = [seat for lease, seat in own if _runs(lease) and not (lease.is_lost or lease.is_stopping)]
+        down = [replace(node, seats=()) for node in self.nodes if not node.up and node.name not in self.drained]
+        closed = [_with(node, running) for node in down]
+        return [_with(node, more) for node in usable] + [node for node in closed if node.seats]
 
     @staticmethod
     def _without(
@@ -206,6 +202,17 @@ class NodeMonitor:
             elif lease.state == INTENT and any(seat.device in busy for seat in lease.seats):
                 found[lease.tag] = StopReason.GPU_BUSY
         return found
+
+
+def capacity_of(nodes: Iterable[Node]) -> dict[str, int]:
+    """GPU type -> GPUs."""
+    return dict(Counter(seat.gpu_type for node in nodes for seat in node.seats))
+
+
+def _with(node: Node, seats: Iterable[Seat]) -> Node:
+    """The node with those of these seats that are there, too."""
+    more = [seat for seat in seats if seat.node == node.name]
+    return replace(node, seats=(*node.seats, *more)) if more else node
 
 
 def _runs(lease: OpenLease) -> bool:

@@ -10,12 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hetopt.executor.cluster_state import ClusterState, ProfilingRun
 from hetopt.executor.connection import Connection
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_manager import LeaseManager
 from hetopt.executor.lease_record import PROFILE, SEALED, TRAIN, by_node
 from hetopt.executor.leases import OpenLease, StopReason, grant, job_numbered, steps_of
-from hetopt.executor.profiler import ProfilingRun
 from hetopt.executor.round_decision import Target, shares
 from hetopt.executor.state_database import StateDatabase
 from hetopt.simulation.profiling import fewest
@@ -28,8 +28,8 @@ def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
         for t in targets
     ]
     connection.change("DELETE FROM targets")
-    queued = set(connection.column("SELECT id FROM jobs WHERE state = 'queued'"))
-    connection.insert_all("targets", [row for row in rows if row["job"] in queued])
+    connection.insert_all("targets", rows)
+    connection.change("DELETE FROM targets WHERE job NOT IN (SELECT id FROM jobs WHERE state = 'queued')")
 
 
 def read_targets(database: StateDatabase) -> list[Target]:
@@ -52,145 +52,136 @@ class Reconciler:
     database: StateDatabase
     manager: LeaseManager
 
-    def stop(
-        self,
-        leases: Sequence[OpenLease],
-        targets: Sequence[Target],
-        round_number: int,
-        must_stop: Mapping[str, StopReason],
-    ) -> None:
-        """Stop leases that differ from the targets, and at once those in ``must_stop`` (tag -> why).
+    def reconcile(self, state: ClusterState, targets: Sequence[Target], round_number: int) -> None:
+        """Stop what differs from the targets, start profiling runs, and grant leases to targets.
 
-        A lease that is starting may reach its first step: otherwise rounds that are shorter than a start would keep all
-        jobs starting for ever.
+        Parameters
+        ----------
+        state:
+            What this pass has observed.
+        round_number:
+            Number of the round that has decided the targets.
         """
+        self._stop(state, targets, round_number)
+        blocked = self._profile(state)
+        self._grant(targets, self.manager.leases(), state.usable, blocked, round_number)
+
+    # -- what stops
+
+    def _stop(self, state: ClusterState, targets: Iterable[Target], round_number: int) -> None:
         wanted = {(target.job, target.copy): target for target in targets}
-        asked: list[tuple[OpenLease, StopReason]] = []
-        for lease in leases:
-            if not lease.is_stopping and lease.tag in must_stop:
-                asked.append((lease, must_stop[lease.tag]))
-                continue
-            if lease.kind != TRAIN or lease.is_stopping or lease.is_lost:
-                continue
-            if lease.first_tick is None and self._is_starting(lease):
-                continue
-            target = wanted.get((lease.job_id, lease.copy))
-            if lease.forked and lease.round != round_number:
-                asked.append((lease, StopReason.ROUND_ENDED))
-            elif target is None:
-                asked.append((lease, StopReason.PREEMPTED))
-            elif target.seats != lease.held or target.forked != lease.forked:
-                asked.append((lease, StopReason.MOVES))
+        asked = []
+        for lease in state.leases:
+            reason = self._why_stop(lease, wanted.get((lease.job_id, lease.copy)), state, round_number)
+            if reason is not None and not lease.is_stopping:
+                asked.append((lease, reason))
         self.manager.stop(asked)
 
-    def _is_starting(self, lease: OpenLease) -> bool:
-        """Whether the first step may still come."""
-        return bool(self.database.now() - lease.granted < self.manager.timeouts.first_tick_seconds)
+    def _why_stop(
+        self, lease: OpenLease, target: Target | None, state: ClusterState, round_number: int
+    ) -> StopReason | None:
+        """Why a lease stops; None where it may continue.
 
-    def profile(
-        self, runs: Sequence[ProfilingRun], leases: Sequence[OpenLease], nodes: Sequence[Node], *, pause: bool
-    ) -> set[str]:
-        """Start profiling runs where GPUs are free; with ``pause`` others make room [FFT, section 5].
+        One that is starting may reach its first step: otherwise rounds that are shorter than a start would keep all
+        jobs starting for ever.
+        """
+        if lease.tag in state.stops:
+            return state.stops[lease.tag]
+        starts = lease.first_tick is None and state.now - lease.granted < self.manager.timeouts.first_tick_seconds
+        if lease.kind != TRAIN or lease.is_lost or starts:
+            return None
+        if lease.forked and lease.round != round_number:
+            return StopReason.ROUND_ENDED
+        if target is None:
+            return StopReason.PREEMPTED
+        return StopReason.MOVES if (target.seats, target.forked) != (lease.held, lease.forked) else None
+
+    # -- what is profiled
+
+    def _profile(self, state: ClusterState) -> set[str]:
+        """Start profiling runs where GPUs are free; others make room for them [FFT, section 5].
 
         Returns
         -------
         set
             GPU types for which a run waits: nothing else must start there.
         """
-        waiting: set[str] = set()
-        busy = {lease.job_id for lease in leases} | self._backing_off()
-        free = free_seats(nodes, leases)
-        for run in runs:
-            if run.job in busy or run.gpu_type in waiting:  # an earlier run waits there
+        waiting = set[str]()
+        free = free_seats(state.usable, state.leases)
+        for run in state.runs:
+            if run.gpu_type in waiting:  # an earlier run waits there
                 continue
-            if (chosen := gang(free, run.gpu_type, run.workers)) is not None:
-                with self.database.writing() as connection:
-                    tag = grant(connection, self.database, run.job, chosen, kind=PROFILE)
-                if tag is not None:
-                    busy.add(run.job)
-                    for seat in chosen:
-                        free.remove(seat)
+            if (chosen := gang(free, run.gpu_type, run.workers)) is None:
+                waiting.add(run.gpu_type)
+                self._make_room(run, state, free)
                 continue
-            waiting.add(run.gpu_type)
-            if pause:
-                self._make_room(run, leases, nodes, free)
+            with self.database.writing() as connection:
+                tag = grant(connection, self.database, run.job, chosen, kind=PROFILE)
+            if tag is not None:
+                _take(free, chosen)
         return waiting
 
-    def _make_room(
-        self, run: ProfilingRun, leases: Sequence[OpenLease], nodes: Sequence[Node], free: Collection[Seat]
-    ) -> None:
+    def _make_room(self, run: ProfilingRun, state: ClusterState, free: Iterable[Seat]) -> None:
         """Stop the fewest leases that hold enough GPUs of the type; they go on when the run is over."""
-        there = sum(seat.gpu_type == run.gpu_type for seat in free)
-        usable = {seat.place for node in nodes for seat in node.seats}
-        holders, coming = [], 0
-        for lease in leases:
+        missing = run.workers - sum(seat.gpu_type == run.gpu_type for seat in free)
+        usable = {seat.place for node in state.usable for seat in node.seats}
+        holders: list[tuple[int, float]] = []
+        for i, lease in enumerate(state.leases):
             number = sum(seat.gpu_type == run.gpu_type and seat.place in usable for seat in lease.seats)
             if number and (lease.kind == PROFILE or lease.is_stopping):
-                coming += number  # free soon anyway
+                missing -= number  # free soon anyway
             elif number:
-                holders.append((lease, float(number)))
-        numbered = [(i, number) for i, (_, number) in enumerate(holders)]
-        chosen = fewest(run.workers - there - coming, numbered)
-        self.manager.stop([(holders[i][0], StopReason.PROFILING) for i in chosen])
+                holders.append((i, float(number)))
+        self.manager.stop([(state.leases[i], StopReason.PROFILING) for i in fewest(missing, holders)])
 
-    def start(
+    # -- what starts
+
+    def _grant(
         self,
-        targets: Sequence[Target],
+        targets: Iterable[Target],
         leases: Sequence[OpenLease],
         nodes: Sequence[Node],
-        *,
         blocked: Collection[str],
         round_number: int,
     ) -> None:
-        """OpenLease every target that has no lease yet, and whose GPUs are free.
+        """Grant a lease to every target that has none, and whose GPUs are free.
 
         A target on a node that is no longer usable gets as many GPUs of the same types elsewhere, of those that no
         other target needs: the rest of the round is not lost for it.
         """
-        open_copies = {(lease.job_id, lease.copy) for lease in leases}
-        open_jobs = defaultdict[int, list[OpenLease]](list)
-        for lease in leases:
-            open_jobs[lease.job_id].append(lease)
-        wanted, backing_off = [], self._backing_off()
-        for target in targets:
-            others = open_jobs.get(target.job, ())
-            if target.job in backing_off:
-                continue
-            if (target.job, target.copy) in open_copies or (others and not target.forked):
-                continue
-            if any(not one.forked or one.round != round_number for one in others):
-                continue
-            if not set(blocked) & {t for gpus in target.seats.values() for t in gpus}:
-                wanted.append(target)
-        free = free_seats(nodes, leases)
-        held = {(lease.job_id, lease.copy): lease.held for lease in leases}
-        needed = [target for target in targets if held.get((target.job, target.copy)) != target.seats]
-        if moved := moved_targets(wanted, needed, {node.name for node in nodes}, free):
-            with self.database.writing() as connection:
-                for target in moved:
-                    own = {"seats": json.dumps(target.seats)}
-                    connection.update("targets", own, "job = :job AND copy = 0", job=target.job)
-            wanted = [*moved, *(target for target in wanted if target.job not in {one.job for one in moved})]
-        if able := [target for target in wanted if exactly(free, target.seats) is not None]:
-            with self.database.writing() as connection:
-                for target in able:
-                    self._grant(connection, target, free, round_number)
-
-    def _backing_off(self) -> set[int]:
-        """Jobs that back off."""
-        until = self.manager.cache.get("backing off", self._read_not_before)
-        return {job for job, second in until.items() if second > self.database.now()} if until else set()
-
-    def _read_not_before(self) -> dict[int, float]:
         with self.database.reading() as connection:
-            return dict(connection.execute("SELECT id, not_before FROM jobs WHERE state = 'queued' AND not_before > 0"))
+            query = "SELECT id FROM jobs WHERE state = 'queued' AND not_before > :now"
+            backing_off = set(connection.column(query, now=self.database.now()))
+        own = defaultdict[int, list[OpenLease]](list)
+        for lease in leases:
+            own[lease.job_id].append(lease)
+        free, wanted, needed = free_seats(nodes, leases), [], []
+        for target in targets:
+            others, types = own[target.job], {t for gpus in target.seats.values() for t in gpus}
+            if all((lease.copy, lease.held) != (target.copy, target.seats) for lease in others):
+                needed.append(target)
+            excluded = any(
+                not (target.forked and lease.forked) or lease.copy == target.copy or lease.round != round_number
+                for lease in others
+            )
+            if not excluded and target.job not in backing_off and types.isdisjoint(blocked):
+                wanted.append(target)
+        moved = {target.job: target for target in moved_targets(wanted, needed, {node.name for node in nodes}, free)}
+        wanted = [*moved.values(), *(target for target in wanted if target.job not in moved)]
+        if any(exactly(free, target.seats) for target in wanted):
+            with self.database.writing() as connection:
+                for target in moved.values():
+                    seats = {"seats": json.dumps(target.seats)}
+                    connection.update("targets", seats, "job = :job AND copy = 0", job=target.job)
+                for target in wanted:
+                    self._grant_to(target, connection, free, round_number)
 
-    def _grant(self, connection: Connection, target: Target, free: list[Seat], round_number: int) -> None:
-        """OpenLease a target if that is possible; what it takes is ``free`` no longer."""
-        if (chosen := exactly(free, target.seats)) is None:
-            return
-        until = self._until(connection, target.job, target.copy) if target.forked else None
-        if target.forked and until is None:
+    def _grant_to(self, target: Target, connection: Connection, free: list[Seat], round_number: int) -> None:
+        """Grant it a lease if that is possible; what it gets is ``free`` no longer."""
+        until, chosen = None, exactly(free, target.seats)
+        if chosen and target.forked:
+            until = self._until(connection, target.job, target.copy)
+        if not chosen or (target.forked and until is None):
             return
         tag = grant(
             connection,
@@ -203,8 +194,7 @@ class Reconciler:
             round_number=round_number,
         )
         if tag is not None:
-            for seat in chosen:
-                free.remove(seat)
+            _take(free, chosen)
 
     @staticmethod
     def _until(connection: Connection, job: int, copy: int) -> int | None:
@@ -235,6 +225,11 @@ def free_seats(nodes: Iterable[Node], leases: Iterable[OpenLease]) -> list[Seat]
     """Seats of nodes that are up and that no lease holds, in order."""
     taken = {seat.place for lease in leases for seat in lease.seats}
     return [seat for node in nodes if node.up for seat in node.seats if seat.place not in taken]
+
+
+def _take(free: list[Seat], chosen: Iterable[Seat]) -> None:
+    for seat in chosen:
+        free.remove(seat)
 
 
 def moved_targets(

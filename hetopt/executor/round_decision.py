@@ -1,37 +1,36 @@
-"""The decision of a round: from nodes and jobs to an instance, from the answer of the policy to targets."""
+"""The decision of a round: from the cluster's state to an instance, from the answer of the policy to targets."""
 
 from __future__ import annotations
 
 import math
 import pickle
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import starmap
 from typing import Any
 
+from hetopt.checks import counted
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job, JobType, Tenant
-from hetopt.decisions.system import Decision, DecisionSteps, OnChange, System, with_settings
+from hetopt.data.workload import Job, JobType, Tenant, slowest
+from hetopt.decisions.system import DecisionSteps, OnChange, System, with_settings
 from hetopt.errors import InvalidPlan
+from hetopt.executor.cluster_state import ClusterState
 from hetopt.executor.connection import Row
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.job_file import JobSpec
-from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.leases import OpenLease
+from hetopt.executor.node_monitor import capacity_of
 from hetopt.executor.queue import spec_of
 from hetopt.executor.speeds import Estimator, Speeds, allowed_types, memory_of
 from hetopt.formulations.traits import traits_of
+from hetopt.results.allocation import Placement
 from hetopt.stages.speed_models import StageSpeeds
 
 UNDONE = 0.5
 """Least number of steps that an unfinished job has left for a policy: its last may be done, but not sealed."""
-
-NONE_FREE = (
-    "no GPU is free now: others use them, leases waited for them without effect, or a process that was given up may "
-    "still run there"
-)
 
 SPEED_FACTOR = 1.2
 """A policy whose result is reused in later rounds is asked again once a measured speed changes by this factor."""
@@ -65,42 +64,32 @@ class Target:
 
 
 @dataclass(frozen=True)
-class ClusterState:
-    """What a decision is based on.
+class RoundDecision:
+    """The result of a round.
 
     Parameters
     ----------
-    now:
-        Second of the cluster's clock.
-    nodes:
-        Nodes that can be used.
-    jobs:
-        Rows of the unfinished jobs that can be scheduled, in the order of submission.
-    leases:
-        Leases that train now.
-    speeds:
-        Measurements, with the progress of running leases.
-    reports:
-        Tag -> report, of leases that train.
-    whole:
-        GPU type -> GPUs of all nodes, also of those that are down.
+    targets:
+        What is to run where.
+    memory, stored:
+        State of the policy for the next round, and its form in the state database, which only controllers write.
+    waits:
+        Number of a job that gets no GPUs -> why, where the policy has a reason.
+    wake:
+        Second at which the policy decides again if nothing happens before.
+    gpus:
+        Number of GPUs that are given.
+    seconds:
+        Duration of the decision.
     """
 
-    now: float
-    nodes: Sequence[Node]
-    jobs: Sequence[Row]
-    leases: Sequence[OpenLease]
-    speeds: Speeds
-    reports: Mapping[str, LeaseReport] = field(default_factory=dict)
-    whole: Mapping[str, int] = field(default_factory=dict)
-
-    def steps_done(self, job: Row) -> float:
-        """Steps that are committed, and those that its leases have done since."""
-        done = job["committed"]
-        for lease in self.leases:
-            if lease.job_id == job["id"] and lease.tag in self.reports:
-                done += max(0, (self.reports[lease.tag].ticked or 0) - lease.resume_step)
-        return float(done)
+    targets: list[Target]
+    memory: Any
+    stored: bytes
+    waits: Mapping[int, str | None]
+    wake: float = math.inf
+    gpus: int = 0
+    seconds: float = 0.0
 
 
 def fitted(system: System, round_seconds: float | None, restart_seconds: float | None) -> System:
@@ -132,14 +121,14 @@ def cluster_of(nodes: Iterable[Node], types: Sequence[str] = ()) -> Cluster | No
     if not nodes:
         return None
     memory = memory_of(nodes)
-    every = dict.fromkeys([*types, *(seat.gpu_type for node in nodes for seat in node.seats)])
-    servers = tuple(Server(node.name, dict(Counter(seat.gpu_type for seat in node.seats))) for node in nodes)
+    every = dict.fromkeys([*types, *capacity_of(nodes)])
+    servers = tuple(Server(node.name, capacity_of([node])) for node in nodes)
     return Cluster(tuple(GPUType(t, memory.get(t)) for t in every), servers)
 
 
-@dataclass
+@dataclass(frozen=True)
 class RoundDecider:
-    """Request a policy.
+    """Requests decisions of a policy.
 
     Parameters
     ----------
@@ -147,88 +136,102 @@ class RoundDecider:
         The policy with its rounds, rounding and placement.
     estimator:
         Speeds of jobs where they were not measured.
-    memory:
-        What the policy has returned to be given back.
     """
 
     system: System
     estimator: Estimator
-    memory: Any = None
-    wake: float = math.inf
 
-    def instance(self, cluster_state: ClusterState) -> tuple[Instance | None, dict[int, str]]:
+    @cached_property
+    def steps(self) -> DecisionSteps:
+        """The policy and the steps after it."""
+        return self.system.steps(traits_of(self.system.policy).speeds or StageSpeeds())
+
+    def decide(self, state: ClusterState, memory: Any = None) -> RoundDecision:
+        """The targets of a round, with the memory from the last one."""
+        instance, waits = self.instance(state)
+        if instance is None:
+            return RoundDecision([], memory, pickle.dumps(memory), waits)
+        began = time.perf_counter()
+        decision, memory = self.steps(instance, memory)
+        placement = decision.placement
+        assert placement is not None, "the system places no jobs"
+        ids = {row["name"]: row["id"] for row in state.jobs}
+        targets = targets_of(placement, ids, {job.name for job in instance.jobs if job.copies == 1})
+        seconds = time.perf_counter() - began
+        waits |= {ids[name]: str(why) for name, why in placement.waiting.items()}
+        wake = math.inf if decision.wake is None else decision.wake
+        return RoundDecision(targets, memory, pickle.dumps(memory), waits, wake, int(decision.gpus.sum()), seconds)
+
+    def instance(self, state: ClusterState) -> tuple[Instance | None, dict[int, str | None]]:
         """The instance for the policy, None where no job can be scheduled; and why jobs are not in it.
 
         It has no sizes of checkpoints: the measured cost of a restart includes their transfer.
         """
-        cluster, waits = cluster_of(cluster_state.nodes, tuple(cluster_state.whole)), dict[int, str]()
+        waits: dict[int, str | None] = dict.fromkeys(self.unable(state))
+        cluster, memory, jobs, done = cluster_of(state.nodes, state.gpu_types), memory_of(state.nodes), [], {}
         if cluster is None:
-            why = NONE_FREE if cluster_state.nodes else "no node is up and undrained"
-            if cluster_state.nodes and not cluster_state.whole:
-                why = "no node has a GPU now; the nodes' notes say why"
-            return None, dict.fromkeys((row["id"] for row in cluster_state.jobs), why)
-        memory = memory_of(cluster_state.nodes)
-        speed = speeds_of(cluster_state.jobs, cluster_state.speeds, cluster.type_names, self.estimator)
-        jobs, done = [], {}
-        for row in cluster_state.jobs:
-            spec = spec_of(row)
-            allowed = allowed_types(spec, cluster_state.speeds.of(row["id"]), memory, cluster.type_names)
-            allowed = [t for t in allowed if speed[spec.name].get(t, 0.0) > 0]
-            if self._most(cluster.capacity, allowed) < spec.workers:
-                waits[row["id"]] = self._too_few(spec, allowed, cluster_state, cluster)
+            return None, waits
+        types = cluster.type_names
+        speed = speeds_of(state.jobs, state.speeds, types, self.estimator)
+        for row in state.jobs:
+            if row["id"] in waits:
                 continue
-            rates = {t: speed[spec.name][t] if t in allowed else 0.0 for t in cluster.type_names}
+            spec = spec_of(row)
+            allowed = allowed_types(spec, state.speeds.of(row["id"]), memory, types)
+            rates = {t: speed[spec.name].get(t, 0.0) if t in allowed else 0.0 for t in types}
+            if self._most(cluster.capacity, [t for t, rate in rates.items() if rate > 0]) < spec.workers:
+                waits[row["id"]] = "the estimator gives it no speed on enough of the GPUs that it may use"
+                continue
             jobs.append(replace(job_of(row, spec, rates), checkpoint_bytes=0.0))
-            done[spec.name] = min(cluster_state.steps_done(row), spec.steps - UNDONE)
+            done[spec.name] = min(state.steps_done(row), spec.steps - UNDONE)
         if not jobs:
             return None, waits
-        names = {job.name for job in jobs}
-        placed = _placed(cluster_state.leases, names, cluster)
-        return with_tenants(cluster, jobs, time=cluster_state.now, done=done, placed=placed), waits
+        placed = _placed(state.training, {job.name for job in jobs}, cluster)
+        return with_tenants(cluster, jobs, time=state.now, done=done, placed=placed), waits
+
+    def unable(self, state: ClusterState) -> dict[int, str]:
+        """Number of a job -> why the nodes cannot run it now, whatever the policy decides."""
+        there, found = capacity_of(state.nodes), dict[int, str]()
+        if not there:
+            return dict.fromkeys((row["id"] for row in state.jobs), _no_gpus(state))
+        memory, types = memory_of(state.nodes), state.gpu_types
+        for row in state.jobs:
+            spec = spec_of(row)
+            allowed = allowed_types(spec, state.speeds.of(row["id"]), memory, types)
+            if self._most(there, allowed) < spec.workers:
+                found[row["id"]] = self._too_few(spec, allowed, there, state)
+        return found
 
     def _most(self, capacity: Mapping[str, int], types: Collection[str]) -> int:
         """Largest number of GPUs for a gang."""
         there = [capacity.get(t, 0) for t in types]
         return sum(there) if self.steps.mixes else max(there, default=0)
 
-    def _too_few(self, spec: JobSpec, allowed: Collection[str], cluster_state: ClusterState, cluster: Cluster) -> str:
+    def _too_few(self, spec: JobSpec, allowed: Collection[str], there: Mapping[str, int], state: ClusterState) -> str:
         """Why a job cannot have its GPUs, now or ever."""
-        plural = "s" if spec.workers > 1 else ""
-        if spec.gpu_types is not None and not set(spec.gpu_types) & set(cluster.type_names):
-            return f"gpu_types names {', '.join(spec.gpu_types)}, which the cluster does not have now"
+        if spec.gpu_types is not None and not set(spec.gpu_types) & set(state.gpu_types):
+            return f"no node has a GPU of its gpu_types ({', '.join(spec.gpu_types)})"
         if not allowed:
-            return "no GPU type that it may run on has enough memory for it"
-        if self._most(cluster_state.whole or cluster.capacity, allowed) < spec.workers:
-            there = " + ".join(f"{(cluster_state.whole or cluster.capacity).get(t, 0)} {t}" for t in allowed)
-            mixed = "" if self.steps.mixes else ", and this policy mixes no types"
-            return f"it needs {spec.workers} worker{plural}; the GPUs on which it can run are {there}{mixed}"
-        why = "too few are there now (down, drained or in use by others)"
-        return f"of the GPU types on which it can run {why} for {spec.workers} worker{plural}"
+            return "no GPU type that it may use has enough memory; submit it with less memory, or with other gpu_types"
+        ever = self._most(state.whole, allowed) >= spec.workers
+        listed = " + ".join(f"{(there if ever else state.whole).get(t, 0)} {t}" for t in allowed)
+        mixed = "" if self.steps.mixes else ", and this policy gives a job GPUs of one type"
+        need = f"it needs {counted(spec.workers, 'GPU')}; of those that it may use"
+        if ever:
+            return f"{need} {listed} are available{mixed}; the others are drained, down or in use outside hetopt"
+        return f"{need} the cluster has {listed}{mixed}; submit it with fewer workers"
 
-    @property
-    def steps(self) -> DecisionSteps:
-        """The policy and the steps after it."""
-        return self.system.steps(traits_of(self.system.policy).speeds or StageSpeeds())
 
-    def decide(self, instance: Instance, ids: Mapping[str, int]) -> tuple[list[Target], Decision, float]:
-        """The targets, the decision, and its duration in seconds."""
-        began = time.perf_counter()
-        decision, self.memory = self.steps(instance, self.memory)
-        self.wake = math.inf if decision.wake is None else decision.wake
-        whole = {job.name for job in instance.jobs if job.copies == 1}
-        return targets_of(decision, ids, whole), decision, time.perf_counter() - began
-
-    def stored(self) -> bytes:
-        """The memory, for the state database, which only controllers write."""
-        return pickle.dumps(self.memory)
-
-    def restore(self, stored: bytes) -> bool:
-        """Take the memory from the state database; False where this version cannot read it."""
-        try:
-            self.memory = pickle.loads(stored)
-        except Exception:  # of classes of another version
-            return False
-        return True
+def _no_gpus(state: ClusterState) -> str:
+    """Why no job can have a GPU."""
+    if not state.nodes:
+        return "all nodes are drained or down; hetopt drain NODE --undo ends a drain"
+    if not state.whole:
+        return "no node reports a GPU; see the nodes' notes in hetopt status"
+    return (
+        "no GPU is available: all are in use outside hetopt, did not start a job in time, or may still run a lost job; "
+        "see the nodes' notes in hetopt status"
+    )
 
 
 def speeds_of(
@@ -239,7 +242,7 @@ def speeds_of(
     measured = {row["name"]: speeds.rates(row["id"]) for row in jobs}
     own = {name: {t: v for t, v in rates.items() if t in types} for name, rates in measured.items()}
     if all(set(types) <= set(rates) for rates in own.values()):
-        return own
+        return own  # without the estimator, which may be code of users
     estimated = estimator({name: spec.estimate.model_dump() for name, spec in specs.items()}, own, types)
     return {name: {**estimated[name], **own[name]} for name in specs}
 
@@ -305,24 +308,17 @@ def _tenants(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
     own: dict[str, dict[str, list[Job]]] = {}
     for job in jobs:
         own.setdefault(str(job.tenant), {}).setdefault(str(job.job_type), []).append(job)
-    tenants = []
-    for name, kinds in own.items():
-        rows = []
-        for kind, same in kinds.items():
-            types = same[0].throughput
-            mean = {t: sum(_relative(job)[t] for job in same) / len(same) for t in types}
-            rows.append(JobType(kind, mean, min(job.memory_bytes for job in same), any_scale=True))
-        tenants.append(Tenant(name, tuple(rows)))
-    return tuple(tenants)
+    return tuple(Tenant(name, tuple(starmap(_job_type, kinds.items()))) for name, kinds in own.items())
 
 
-def _relative(job: Job) -> dict[str, float]:
-    slowest = min(v for v in job.throughput.values() if v > 0)
-    return {t: v / slowest for t, v in job.throughput.items()}
+def _job_type(name: str, jobs: Sequence[Job]) -> JobType:
+    speeds = [(job.throughput, slowest(job.throughput)) for job in jobs]
+    mean = {t: sum(own[t] / least for own, least in speeds) / len(jobs) for t in jobs[0].throughput}
+    return JobType(name, mean, min(job.memory_bytes for job in jobs), any_scale=True)
 
 
-def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str] = ()) -> list[Target]:
-    """The targets of a decision; the copies of a forked job are numbered from 1, in the order of the servers.
+def targets_of(placement: Placement, ids: Mapping[str, int], whole: Collection[str]) -> list[Target]:
+    """The targets of a placement; the copies of a forked job are numbered from 1, in the order of the servers.
 
     Parameters
     ----------
@@ -334,8 +330,6 @@ def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str
     InvalidPlan
         The parts of work of copies are negative, infinite, or all 0.
     """
-    placement = decision.placement
-    assert placement is not None, "the system places no jobs"
     targets = []
     for name, hosts in placement.hosts.items():
         if name in placement.waiting:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from hetopt.checks import counted
 from hetopt.errors import HetoptError
 from hetopt.executor.alerts import Alerts
+from hetopt.executor.cluster_state import ClusterState
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.reconciler import write_targets
-from hetopt.executor.round_decision import ClusterState, RoundDecider, Target, fitted
+from hetopt.executor.round_decision import RoundDecider, RoundDecision, Target, fitted
 from hetopt.executor.speeds import restart_seconds
 from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import raised
@@ -24,39 +27,14 @@ RETRY_SECONDS = 60.0
 UNDECIDED, WAITS = "policy", "waits"
 """Subjects of the scheduler's alerts."""
 
+OTHERS_FIRST, NONE_STARTED = "other jobs have priority in this round", "the policy starts no job in this round"
+"""Why a job waits where the policy gives no reason."""
+
 MAX_NAMED = 3
 """Jobs that cannot run and are named on the terminal."""
 
 MAX_ERRORS = 2
 """Errors of a policy in a row after which it is asked without its memory."""
-
-
-@dataclass(frozen=True)
-class RoundDecision:
-    """The result of a round.
-
-    Parameters
-    ----------
-    targets:
-        What is to run where.
-    memory:
-        State of the policy for the next round.
-    waits:
-        Number of a job without GPUs -> why.
-    unable:
-        Those of them that no GPU of the cluster could run now; the policy has not seen them.
-    gpus:
-        Number of GPUs that are given.
-    seconds:
-        Duration of the decision.
-    """
-
-    targets: list[Target]
-    memory: bytes
-    waits: Mapping[int, str]
-    unable: Mapping[int, str]
-    gpus: int = 0
-    seconds: float = 0.0
 
 
 class Scheduler:
@@ -95,9 +73,11 @@ class Scheduler:
         self.database, self.decider, self.policy, self.alerts = database, decider, policy, alerts
         self.seconds, self.strict = seconds, strict
         self.number, self.next = 0, 0.0
-        self._system = decider.system
+        self.memory: Any = None
         self._seen: object = None  # what the last decision was based on
         self._placed: frozenset[int] = frozenset()  # jobs to which it gave something
+        self._unable: Mapping[int, str] | None = None  # jobs that cannot run now, as recorded
+        self._explained: object = None  # what that was based on
         self._errors = 0  # of the policy, in a row
         self._reported_cost = False
 
@@ -113,138 +93,138 @@ class Scheduler:
             for key, value in {**chosen, "mixes": mixes}.items():
                 self.database.set_meta(connection, key, value)
             memory = connection.value("SELECT state FROM memories WHERE policy = :policy", policy=self.policy)
-        if memory is not None and not self.decider.restore(memory):
-            self.alerts.report(f"the memory of {self.policy} is of another version of hetopt; it starts without")
+        if memory is not None:
+            try:
+                self.memory = pickle.loads(memory)
+            except Exception:  # of classes of another version
+                self.alerts.report(f"the memory of {self.policy} is of another version of hetopt; it starts without")
 
-    def is_due(self, state: ClusterState, targets: Collection[Target], *, idle: bool) -> bool:
+    def step(self, state: ClusterState, targets: Collection[Target]) -> None:
+        """Decide if a decision is due, and record which jobs cannot run now.
+
+        Parameters
+        ----------
+        targets:
+            Those of the last decision.
+        """
+        due = self._is_due(state, targets)
+        if due:
+            self._decide(state)
+        basis = _basis(state), state.whole
+        if due or basis != self._explained:
+            self._record_unable(state)
+            self._explained = basis
+
+    def _is_due(self, state: ClusterState, targets: Collection[Target]) -> bool:
         """Whether a decision is due; where nothing runs, new jobs do not wait for the next round."""
-        now = self.database.now()
+        if self.database.now() >= self.next:
+            return True
+        idle = not (targets or state.leases or self.strict) and bool(state.jobs)
+        if self.seconds is not None and not idle:
+            return False
         dropped = self._placed - {target.job for target in targets}  # since the last decision, by failures for instance
-        new = any(row["id"] in dropped for row in state.jobs) or _basis(state) != self._seen
-        if self.seconds is not None:
-            return now >= self.next or (idle and not self.strict and bool(state.jobs) and new)
-        return new or now >= self.decider.wake
+        return any(row["id"] in dropped for row in state.jobs) or _basis(state) != self._seen
 
-    def decide(self, state: ClusterState) -> None:
+    def _decide(self, state: ClusterState) -> None:
         """Ask the policy, and record targets and memory together."""
-        self._fit()
-        reports = {lease.tag: LeaseReport(lease) for lease in state.leases}
-        state = replace(state, reports=reports, speeds=state.speeds.with_progress(reports.values()))
-        before, recorded = (self.decider.memory, self.decider.wake), False
-        try:
-            answer, why = self._answer(state)
-            if answer is not None:
-                self._record(state, answer)
-                recorded = True
-        finally:
-            if not recorded:
-                self.decider.memory, self.decider.wake = before
-        self._seen = _basis(state)
-        if answer is None:
-            self.alerts.set(UNDECIDED, f"{self.policy} cannot decide, so running jobs continue: {why}")
-            self._errors += 1
-            self.decider.wake = self.database.now() + RETRY_SECONDS
-            self._placed = frozenset()
-            self._postpone(why)
+        decider = self._fitted()
+        reports = [LeaseReport(lease) for lease in state.training]
+        state = replace(state, reports=reports, speeds=state.speeds.with_progress(reports))
+        decision, why = self._answer(decider, state)
+        if decision is not None:
+            self._record(state, decision)
         else:
-            self._errors = 0
-            self.alerts.clear(UNDECIDED)
+            self._postpone(why)
+        undecided = f"{self.policy} cannot decide, so running jobs continue: {why}"
+        self._errors = 0 if decision is not None else self._errors + 1
+        self.alerts.set(UNDECIDED, undecided if self._errors else "")
+        self._seen = _basis(state)
 
-    def _fit(self) -> None:
-        """Give the policy the length of a round, and the measured cost of a restart."""
+    def _fitted(self) -> RoundDecider:
+        """The decider with the length of a round, and the measured cost of a restart."""
         with self.database.reading() as connection:
             cost = restart_seconds(connection)
-        self.decider.system = fitted(self._system, self.seconds, cost)
         if self.seconds is not None and cost is not None and cost > self.seconds / 2 and not self._reported_cost:
             self._reported_cost = True
             self.alerts.report(f"a restart takes {cost:.1f} s here, more than half a round; use longer rounds")
+        return replace(self.decider, system=fitted(self.decider.system, self.seconds, cost))
 
-    def _answer(self, state: ClusterState) -> tuple[RoundDecision | None, str]:
+    def _answer(self, decider: RoundDecider, state: ClusterState) -> tuple[RoundDecision | None, str]:
         """The decision of the policy, or why there is none. A job that causes an error is left out."""
-        ids = {row["name"]: row["id"] for row in state.jobs}
-        before = self.decider.memory, self.decider.wake
+        ids, memory = {row["name"]: row["id"] for row in state.jobs}, self.memory
         left_out: dict[int, str] = {}
         while True:
             able = replace(state, jobs=[row for row in state.jobs if row["id"] not in left_out])
             try:
-                answer = self._ask(able, ids)
+                decision = decider.decide(able, memory)
             except (Exception, SystemExit) as problem:  # policies may be code of users
-                self.decider.memory, self.decider.wake = before
                 why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
                 culprit = ids.get(_job_of(problem) or "")
                 if culprit is not None and culprit not in left_out:
                     left_out[culprit] = why
-                elif self._errors >= MAX_ERRORS and self.decider.memory is not None:  # of GPUs that are gone, say
+                elif self._errors >= MAX_ERRORS and memory is not None:  # of GPUs that are gone, say
                     self.alerts.report(f"{self.policy} starts without its memory: {why}")
-                    self.decider.memory = None
-                    before = self.decider.memory, self.decider.wake
+                    memory = None
                 else:
                     return None, why
             else:
-                return replace(answer, waits={**answer.waits, **left_out}), ""
+                return replace(decision, waits={**decision.waits, **left_out}), ""
 
-    def _ask(self, state: ClusterState, ids: Mapping[str, int]) -> RoundDecision:
-        instance, unable = self.decider.instance(state)
-        if instance is None:
-            self.decider.wake = math.inf
-            return RoundDecision([], self.decider.stored(), unable, unable)
-        targets, decision, seconds = self.decider.decide(instance, ids)
-        waits = dict(unable)
-        if decision.placement is not None:
-            waits |= {ids[name]: str(why) for name, why in decision.placement.waiting.items()}
-        return RoundDecision(targets, self.decider.stored(), waits, unable, int(decision.gpus.sum()), seconds)
-
-    def _record(self, state: ClusterState, answer: RoundDecision) -> None:
-        number, following = self.number + 1, self._next_round()
-        placed = frozenset(target.job for target in answer.targets)
+    def _record(self, state: ClusterState, decision: RoundDecision) -> None:
+        number, following = self.number + 1, self._next_round(decision.wake)
+        placed = frozenset(target.job for target in decision.targets)
         row: dict[str, Any] = {
             "number": number,
             "time": state.now,
             "policy": self.policy,
             "jobs": len(state.jobs),
             "placed": len(placed),
-            "gpus": answer.gpus,
+            "gpus": decision.gpus,
             "capacity": sum(len(node.seats) for node in state.nodes),
-            "seconds": answer.seconds,
+            "seconds": decision.seconds,
         }
         with self.database.writing() as connection:
-            write_targets(connection, answer.targets)
+            write_targets(connection, decision.targets)
             for key, value in {"round": str(number), "undecided": "", "next_round": repr(following)}.items():
                 self.database.set_meta(connection, key, value)
             connection.change(
                 "INSERT OR REPLACE INTO memories (policy, state) VALUES (:policy, :memory)",
                 policy=self.policy,
-                memory=answer.memory,
+                memory=decision.stored,
             )
             connection.insert("rounds", **row)
             self.database.record_event(connection, "round", **row)
             for job in state.jobs:
                 if job["id"] not in placed and job["failure"] is None:
-                    why = answer.waits.get(job["id"], "others come first this round" if placed else "the policy waits")
+                    why = decision.waits.get(job["id"], OTHERS_FIRST if placed else NONE_STARTED)
                     if why != job["reason"]:
                         connection.update("jobs", {"reason": why}, "id = :job", job=job["id"])
-        self.number, self.next, self._placed = number, following, placed
-        self._report_unable(state, answer.unable)
+        self.number, self.next, self._placed, self.memory = number, following, placed, decision.memory
 
-    def _report_unable(self, state: ClusterState, unable: Mapping[int, str]) -> None:
-        """An alert about jobs that no GPU of the cluster can run now."""
+    def _record_unable(self, state: ClusterState) -> None:
+        """Record why jobs cannot run now; views show it in place of the last decision's reasons."""
+        unable = self.decider.unable(state)
+        if unable != self._unable:
+            with self.database.writing() as connection:
+                self.database.set_meta(connection, "unable", json.dumps(unable))
+            self._unable = unable
         waiting = [f"{row['name']} waits: {unable[row['id']]}" for row in state.jobs if row["id"] in unable]
-        more = [f"{len(waiting) - MAX_NAMED} more jobs wait so"] if len(waiting) > MAX_NAMED else []
-        if waiting:
-            self.alerts.set(WAITS, "; ".join(waiting[:MAX_NAMED] + more))
-        else:
-            self.alerts.clear(WAITS)
+        more = [f"and {counted(len(waiting) - MAX_NAMED, 'more job')}"] if len(waiting) > MAX_NAMED else []
+        self.alerts.set(WAITS, "; ".join(waiting[:MAX_NAMED] + more))
 
     def _postpone(self, why: str) -> None:
-        self.next = self._next_round()
+        self.next, self._placed = self._next_round(self.database.now() + RETRY_SECONDS), frozenset()
         with self.database.writing() as connection:
             self.database.set_meta(connection, "next_round", repr(self.next))
             self.database.set_meta(connection, "undecided", why)
 
-    def _next_round(self) -> float:
-        """Begin of the next round: on a grid, so that a late decision does not shift all that follow."""
+    def _next_round(self, wake: float) -> float:
+        """Begin of the next round: on a grid, so that a late decision does not shift all that follow.
+
+        Without rounds it is ``wake``.
+        """
         if self.seconds is None:
-            return 0.0
+            return wake
         return (math.floor(self.database.now() / self.seconds) + 1) * self.seconds
 
 

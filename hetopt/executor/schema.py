@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-VERSION = 3
+VERSION = 4
 """Version of these tables."""
 
 MIGRATIONS = {
@@ -14,6 +14,22 @@ MIGRATIONS = {
         """UPDATE jobs SET failure = substr(reason, instr(reason, ' times: ') + 8), reason = NULL
         WHERE state = 'queued' AND failures > 0 AND reason LIKE 'failed % of % times: %'""",
         "UPDATE meta SET value = '3' WHERE key = 'version'",
+    ),
+    "3": (
+        """UPDATE leases SET stop_reason = CASE stop_reason
+            WHEN 'it moves' THEN 'moves'
+            WHEN 'the decision gives its GPUs to others' THEN 'preempted'
+            WHEN 'a profiling run comes first' THEN 'profiling'
+            WHEN 'its round is over' THEN 'round_ended'
+            WHEN 'its node is drained' THEN 'node_drained'
+            WHEN 'its GPU is gone' THEN 'gpu_lost'
+            WHEN 'its GPU is in use by processes of others' THEN 'gpu_busy'
+            WHEN 'part of the gang has ended' THEN 'part_ended'
+            WHEN 'the engine did not start it in time' THEN 'not_started'
+            WHEN 'the engine starts nothing on its node now' THEN 'node_down'
+            ELSE stop_reason END
+        WHERE stop_reason IS NOT NULL""",
+        "UPDATE meta SET value = '4' WHERE key = 'version'",
     ),
 }
 """Version -> SQL that makes the next one of it."""
@@ -69,7 +85,7 @@ TABLES = {
         running FLOAT, -- when a process was first seen
         first_tick FLOAT, -- when the first step was done
         stop_asked FLOAT,
-        stop_reason TEXT,
+        stop_reason TEXT, -- a StopReason
         lost_since FLOAT, -- no longer renewed: given up, but perhaps alive
         sealed FLOAT,
         outcome TEXT,

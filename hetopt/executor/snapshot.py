@@ -32,8 +32,8 @@ LATE_SECONDS = 30.0
 STOPPED, EXPIRED = "stopped", "expired"
 """State of a job whose leases have all expired, and of a lease that has, as no controller renewed it."""
 
-NOT_YET = "is not decided on yet, or waits for profiling runs"
-GIVEN = "others still run on the GPUs that it has been given, say to be profiled"
+NOT_YET = "waits for the next decision of the policy, or for a profiling run"
+GIVEN = "its GPUs are not free yet: another job or a profiling run has them, or their node is drained or down"
 LEASE_ENDED = "its processes have ended; hetopt run records the result and continues it if it is not done"
 LEASE_EXPIRED = "its lease expired, as no controller renewed it; hetopt run continues it from its last checkpoint"
 
@@ -154,6 +154,10 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
     for row, report in zip(rows, reports, strict=True):
         by_job.setdefault(report.lease.job_id, []).append((row, report))
     speeds = speeds.with_progress(reports)
+    unable = json.loads(facts.get("unable") or "{}")  # which the controller updates between decisions, too
+    for row in jobs:
+        if row["state"] == QUEUED and row["id"] not in by_job:
+            row["reason"] = unable.get(str(row["id"]), row["reason"])
     shown = [_job(row, by_job.get(row["id"], []), speeds.rates(row["id"]), now) for row in jobs]
     if controller is not None:
         for row, job in zip(jobs, shown, strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from hetopt.executor.connection import Connection, Row
+from hetopt.executor.connection import Connection
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.lease_report import LeaseReport, is_number
 from hetopt.executor.leases import OpenLease, StopReason
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = tuple[str, str, int]
 """Tenant, model, and workers."""
+
+OUT_OF_MEMORY = "out of memory"
+"""Note of a GPU type on which a job has run out of memory."""
 
 NEWEST = 50
 """Restarts over which the median is taken."""
@@ -113,30 +116,24 @@ def learn(connection: Connection, lease: OpenLease, report: LeaseReport) -> None
         return  # the slowest of several types sets the pace
     steps, seconds = report.timed
     memory = report.progress.get("memory_bytes")
+    note = None
     if report.out_of_memory:
-        _infeasible(connection, lease.job_id, kind, "out of memory")
+        steps, seconds, memory, note = 0.0, 0.0, None, OUT_OF_MEMORY
         connection.change("DELETE FROM targets WHERE job = :job", job=lease.job_id)  # not on this type again
-    elif steps > 0 and seconds > 0:
-        connection.change(
-            """INSERT INTO speeds (job, gpu_type, feasible, steps, seconds, memory_bytes)
-            VALUES (:job, :gpu_type, TRUE, :steps, :seconds, :memory)
-            ON CONFLICT (job, gpu_type) DO UPDATE SET steps = steps + excluded.steps,
-            seconds = seconds + excluded.seconds, memory_bytes = coalesce(excluded.memory_bytes, memory_bytes)""",
-            job=lease.job_id,
-            gpu_type=kind,
-            steps=steps,
-            seconds=seconds,
-            memory=memory if is_number(memory) else None,
-        )
-
-
-def _infeasible(connection: Connection, job: int, gpu_type: str, note: str) -> None:
+    elif steps <= 0 or seconds <= 0:
+        return
     connection.change(
-        """INSERT INTO speeds (job, gpu_type, feasible, steps, seconds, note)
-        VALUES (:job, :gpu_type, FALSE, 0, 0, :note)
-        ON CONFLICT (job, gpu_type) DO UPDATE SET feasible = FALSE, note = :note""",
-        job=job,
-        gpu_type=gpu_type,
+        """INSERT INTO speeds (job, gpu_type, feasible, steps, seconds, memory_bytes, note)
+        VALUES (:job, :gpu_type, :feasible, :steps, :seconds, :memory, :note)
+        ON CONFLICT (job, gpu_type) DO UPDATE SET feasible = min(feasible, excluded.feasible),
+        steps = steps + excluded.steps, seconds = seconds + excluded.seconds,
+        memory_bytes = coalesce(excluded.memory_bytes, memory_bytes), note = coalesce(excluded.note, note)""",
+        job=lease.job_id,
+        gpu_type=kind,
+        feasible=not report.out_of_memory,
+        steps=steps,
+        seconds=seconds,
+        memory=memory if is_number(memory) else None,
         note=note,
     )
 
@@ -155,7 +152,7 @@ def allowed_types(
 ) -> list[str]:
     """GPU types on which the job may run and, by the measurements so far, can."""
     need = max([spec.memory, *(speed.memory_bytes or 0.0 for speed in known.values())])
-    small = [memory[t] for t, speed in known.items() if speed.note == "out of memory" and t in memory]
+    small = [memory[t] for t, speed in known.items() if speed.note == OUT_OF_MEMORY and t in memory]
     return [
         t
         for t in types
@@ -182,28 +179,25 @@ def kind_of(spec: JobSpec) -> Kind | None:
     return None if spec.model is None else (spec.tenant, spec.model, spec.workers)
 
 
-def measured_of(connection: Connection, kind: Kind) -> dict[str, Row]:
-    """GPU type -> row of ``speeds`` of the newest job of a kind, also on hosts that are down now.
+def take_over(connection: Connection, kind: Kind, jobs: Sequence[int]) -> int:
+    """Give jobs the speeds of the newest jobs of their kind, also on hosts that are down now; how many are new.
 
-    Types without enough memory are left out: users change a batch size that was too large.
+    Their own measurements stay. Types without enough memory are left out: users change a batch size that was too large.
     """
     tenant, model, workers = kind
-    rows = connection.rows(
-        """SELECT speeds.* FROM speeds JOIN jobs ON jobs.id = speeds.job WHERE tenant = :tenant AND feasible = 1
-        AND CASE WHEN json_valid(spec) THEN json_extract(spec, '$.model') = :model
-        AND json_extract(spec, '$.workers') = :workers END ORDER BY job""",
+    return connection.change(
+        """INSERT OR IGNORE INTO speeds (job, gpu_type, feasible, steps, seconds, memory_bytes, note)
+        SELECT own.value, gpu_type, feasible, steps, seconds, memory_bytes,
+            coalesce(note, 'as measured of another job of this kind')
+        FROM speeds JOIN jobs ON jobs.id = speeds.job, json_each(:jobs) AS own
+        WHERE tenant = :tenant AND feasible = 1
+            AND CASE WHEN json_valid(spec) THEN json_extract(spec, '$.model') = :model
+            AND json_extract(spec, '$.workers') = :workers END ORDER BY job DESC""",
+        jobs=jobs,
         tenant=tenant,
         model=model,
         workers=workers,
     )
-    return {str(row["gpu_type"]): row for row in rows}
-
-
-def take_over(connection: Connection, job: int, measured: Iterable[Row]) -> None:
-    """Give a job the speeds measured for other jobs of its kind; its own measurements stay."""
-    known = connection.column("SELECT gpu_type FROM speeds WHERE job = :job", job=job)
-    others = [row | {"job": job, "note": row["note"] or "as measured of another job of this kind"} for row in measured]
-    connection.insert_all("speeds", [row for row in others if row["gpu_type"] not in known])
 
 
 def stopping(connection: Connection) -> list[float]:

@@ -20,6 +20,7 @@ from hetopt.executor.clock import Clock
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.damaged_rows import DamagedRow, spec_fields
 from hetopt.executor.lease_directory import boot_id
+from hetopt.executor.leases import STOP_TEXTS
 from hetopt.executor.losses import newest_curves
 from hetopt.executor.queue import DONE, FINISHED
 from hetopt.executor.snapshot import Snapshot, reports_damage, snapshot
@@ -213,13 +214,14 @@ def spans_of(
         SELECT leases.tag, leases.copy, leases.kind, leases.granted, leases.first_tick, leases.round, seats.node,
             seats.gpu_type, seats.number, seats.device, jobs.name AS job, jobs.tenant,
             coalesce(leases.sealed, :end) AS until, leases.sealed IS NULL AND :running AS open,
-            coalesce(leases.stop_reason, leases.outcome, '') AS reason
+            leases.stop_reason, coalesce(leases.outcome, '') AS reason
         FROM leases JOIN jobs ON jobs.id = leases.job JOIN seats ON seats.lease = leases.id
         WHERE leases.id IN (SELECT value FROM json_each(:newest))
         ORDER BY leases.id, seats.node, seats.gpu_type, seats.number, seats.device"""
     found, numbers = [], dict[tuple[str, str], dict[str, int]]()
     for row in connection.rows(query, end=end, running=running, newest=[row["id"] for row in newest[:most]]):
-        device, number = row.pop("device"), row["number"]
+        device, number, stop_reason = row.pop("device"), row["number"], row.pop("stop_reason")
+        row["reason"] = row["reason"] if stop_reason is None else STOP_TEXTS.get(stop_reason, stop_reason)
         known = numbers.setdefault((row["node"], row["gpu_type"]), {})
         if device and device not in known:  # GPUs keep their rows although they are numbered again when one is lost
             known[device] = next(n for n in chain((number,), count()) if n not in known.values())
