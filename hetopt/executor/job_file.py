@@ -12,7 +12,7 @@ from hetopt.checks import MOST_COUNTED
 from hetopt.data.file_values import Amount, Natural, Part, Positive, Weight, wrong
 from hetopt.data.units import SECONDS
 from hetopt.errors import InvalidOption
-from hetopt.executor.lease_record import LOG_BYTES
+from hetopt.executor.lease_directory import LOG_BYTES
 from hetopt.executor.names import WANTED, is_name
 from hetopt.executor.spec_files import read_spec
 from hetopt.executor.units import BYTES

@@ -31,6 +31,9 @@ from typing import Any
 
 LEASE, RENEWED, STOP, STOP_AT, PORT, TICKED = "lease.json", "renewed", "stop", "stop_at", "port", "ticked"
 PROGRESS, LOSSES, OUTCOME, CHECKPOINTS = "progress.json", "losses.jsonl", "outcome.json", "checkpoints"
+LOG_BYTES = 1 << 30
+"""Limit of a job's log on each node where the job's file has none."""
+
 TAG_VARIABLE = "HETOPT_TAG"
 """Environment variable of every process of a lease: its tag, a dot, the node's number (``runner`` for runners)."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import sqlite3
 import time
@@ -125,7 +124,7 @@ class StateDatabase:
                 connection.execute("BEGIN IMMEDIATE")
                 for statement in schema.statements():
                     connection.execute(statement)
-                facts = {"version": str(schema.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
+                facts = {"version": str(schema.VERSION), "cluster": os.urandom(3).hex(), "clock": Clock.begin().text}
                 connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
                 connection.execute("COMMIT")
             with suppress(FileExistsError):
