@@ -13,9 +13,9 @@ from typer import Argument, Option
 
 from hetopt.checks import counted
 from hetopt.cli.options import INPUT, AsJson, Plot, Settings, names_of, policy_option
+from hetopt.data.units import seconds
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor.state_folder import DATABASE, default_folder
-from hetopt.executor.units import seconds
 from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
 from hetopt.presentation import console
 
@@ -72,7 +72,7 @@ def submit(
 
     spec = read_job(job)
     if name is not None:
-        from hetopt.executor.names import check_name
+        from hetopt.checks import check_name
 
         spec = spec.model_copy(update={"name": check_name(name, "--name")})
     with opened(state, make=True) as database:

@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetopt.checks import check_name
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase
 from hetopt.executor.engines.gpu_locks import holders, lock_gpus
 from hetopt.executor.engines.slots import read_slots
-from hetopt.executor.names import check_name
 from hetopt.executor.processes import cgroup_pids, cgroups_of, kill_cgroup, send, tagged, with_tag
 
 if TYPE_CHECKING:

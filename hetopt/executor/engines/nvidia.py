@@ -14,7 +14,7 @@ from hetopt.executor.engines.engine import EngineDown, Node, Seat
 from hetopt.executor.processes import belongs, describe
 
 LONGEST = 63
-"""Longest name of a GPU type (:func:`~hetopt.executor.names.check_name`)."""
+"""Longest name of a GPU type (:func:`~hetopt.checks.check_name`)."""
 
 _MAKER = re.compile(r"(?:(?:NVIDIA|Tesla|GeForce)-)+")
 _PROFILE = re.compile(r"(?:[0-9]{1,3}c\.)?[0-9]{1,3}g\.[0-9]{1,4}gb(?:[+-][A-Za-z.]{1,12})?")
