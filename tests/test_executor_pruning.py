@@ -24,18 +24,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor import pruning
-from hetopt.executor.cache import Cache
 from hetopt.executor.dashboard import reader
 from hetopt.executor.event_log import EventLog
 from hetopt.executor.job_logs import printed
-from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.losses import losses
 from hetopt.executor.measured_log import log_of
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.merging import Merges
 from hetopt.executor.pruning import ASIDE, Pruned, prune
 from hetopt.executor.queue import cancel, retry, submit
-from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase
+from hetopt.executor.state_database import EVENTS, LEASES, Cache, StateDatabase
+from hetopt.executor.state_folder import make_leases_folder
 
 
 @pytest.fixture

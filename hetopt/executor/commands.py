@@ -127,12 +127,12 @@ def run(
     Jobs continue after its end until their leases expire; if it is started again before, it takes them over.
     """
     from hetopt.cli.arguments import parse_settings
-    from hetopt.executor.starting import controller
+    from hetopt.executor.controller import make_controller
 
     profile_length = seconds(profile_seconds, "--profile-seconds")
     live, pause = seconds(ttl, "--ttl"), seconds(poll, "--poll")
     with opened(state, make=True) as database:
-        driver = controller(
+        driver = make_controller(
             database,
             policy=policy,
             settings=parse_settings(settings),

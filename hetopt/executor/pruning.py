@@ -18,9 +18,9 @@ from hetopt.executor.connection import Connection
 from hetopt.executor.damaged_rows import merge_parts
 from hetopt.executor.event_log import last_logged
 from hetopt.executor.lease_directory import sync_folder
-from hetopt.executor.leases_folder import MARK
 from hetopt.executor.measured_log import KINDS
 from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase
+from hetopt.executor.state_folder import MARK
 
 ASIDE = ".pruned-"
 """Begins the name of a directory that is being removed."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hetopt.errors import HetoptError
-from hetopt.executor.alerts import Alerts
+from hetopt.executor.event_log import Alerts
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.reconciler import write_targets
 from hetopt.executor.round_decision import ClusterState, RoundDecider, Target, fitted
