@@ -382,6 +382,6 @@ def test_what_cannot_be_removed_is_reported(lab: Path, run: Run) -> None:
     with mock.patch.object(pruning.shutil, "rmtree", side_effect=PermissionError(13, "Permission denied")):
         code, out, err = run("prune", "--older", "0.001s")
     assert (code, out.split()[0], len(err.splitlines())) == (1, "0", 1)
-    assert "Permission denied; it stays for now" in err
+    assert "stays for now: Permission denied\n" in err
     assert run("prune", "--older", "0.001s")[1].startswith("1 directory of leases (")
     assert [path.name for path in first.parent.glob(f"{ASIDE}*")] == []

@@ -302,7 +302,7 @@ def prune(
     done = "would go" if dry_run else "went"
     print(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} {done}")
     for problem in found.problems:
-        console.note(f"{problem}; it stays for now")
+        console.note(problem)
     if found.problems:
         raise typer.Exit(1)
 

@@ -24,6 +24,7 @@ from hetopt.executor.state_folder import (
     LEASES,
     LOCK,
     LOGGED,
+    NotWritten,
     UnwritableDisk,
     check_folder,
     disk_problem,
@@ -200,7 +201,7 @@ class StateDatabase:
                 why = f"the disk of {self.folder} is full"
             if why is not None:
                 raise UnwritableDisk(why) from None
-            raise UnusableFile(f"{self.path}: {problem}; nothing has been changed") from None
+            raise NotWritten(f"{self.path}: {problem}") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise UnusableFile(f"{self.path} is damaged: {problem}") from None
 

@@ -31,11 +31,15 @@ NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gluster
 """File systems on which SQLite's locks cannot be relied on."""
 
 
-class UnwritableDisk(UnusableFile):
-    """The disk of the state is full or read-only, which is the problem; nothing has been changed."""
+class NotWritten(UnusableFile):
+    """A transaction has failed; ``problem`` is why."""
 
     def __str__(self) -> str:
         return f"{self.problem}; nothing has been changed"
+
+
+class UnwritableDisk(NotWritten):
+    """The disk of the state is full or read-only."""
 
 
 def default_folder() -> Path:
