@@ -342,7 +342,7 @@ def test_a_damaged_database_is_reported(driven: Driven) -> None:
     driven.controller.manager.cache._database._watching = None
     driven.controller.step()
     assert "state.db" in driven.messages[0]
-    assert not driven.controller._is_idle()
+    assert not driven.controller.idle()
 
 
 def test_a_job_that_the_engine_refuses_backs_off(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:

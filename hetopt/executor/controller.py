@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.decisions.system import System
-from hetopt.errors import HetoptError, InvalidOption
+from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import runner
 from hetopt.executor.clock import Wall
@@ -163,7 +163,7 @@ class Controller:
         gc.freeze()  # what is there by now stays: it need not be searched for garbage again
         while not stop():
             self.step()
-            if until_idle and self._is_idle():
+            if until_idle and self.idle():
                 return
             until = time.monotonic() + poll
             while not stop() and (left := until - time.monotonic()) > 0:
@@ -267,18 +267,14 @@ class Controller:
         return "; ".join(map(str, damaged[:3]))
 
     def idle(self) -> bool:
-        """Whether nothing is left to do."""
-        with self.database.reading() as connection:
+        """Whether certainly nothing is left to do."""
+        with suppress(UnusableFile), self.database.reading() as connection:  # else the next step reports it
             return not connection.value(
                 """SELECT EXISTS (SELECT * FROM jobs WHERE state = 'queued')
                 OR EXISTS (SELECT * FROM leases WHERE state != 'sealed') OR EXISTS (SELECT * FROM merges WHERE done = 0)
                 """
             )
-
-    def _is_idle(self) -> bool:
-        """Whether certainly nothing is left to do."""
-        found: list[bool] = []
-        return self._try("idle", lambda: found.append(self.idle())) and found[0]
+        return False
 
     def _clear_away(self) -> None:
         """Remove checkpoints from which no job will be resumed."""
