@@ -375,7 +375,11 @@ def make_controller(
     system = system_of(policy, settings, round_seconds)
     made = make_engine(engine, database.cluster, engine_settings, {"slots": slots, "partition": partition})
     timeouts = LeaseTimeouts(ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
-    _check_ttl(timeouts, shared=not made.exact_slots)
+    # runners, or a file server twice in a row, may be late to see a renewal
+    least = max(READS * runner.CHECK_SECONDS, 0.0 if made.exact_slots else 2 * timeouts.visible_seconds)
+    if ttl_seconds < least:
+        why = f"it must be {least:g} s at least, or jobs may not see their leases renewed in time"
+        raise InvalidOption(f"is {ttl_seconds:g} s; {why}", "--ttl")
     listed = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
     name = f"{policy}[{listed}]" if listed else policy
     leases = None if leases is None else leases.expanduser().absolute()
@@ -401,14 +405,3 @@ def system_of(policy: str, settings: Mapping[str, Any], round_seconds: float | N
     if round_seconds is None:
         return system
     return replace(fitted(system, round_seconds, None), round_seconds=round_seconds)
-
-
-def _check_ttl(timeouts: LeaseTimeouts, *, shared: bool) -> None:
-    """Refuse a time to live in which runners, or a file server twice in a row, may be late to see a renewal."""
-    least = max(READS * runner.CHECK_SECONDS, 2 * timeouts.visible_seconds if shared else 0.0)
-    if timeouts.ttl_seconds < least:
-        raise InvalidOption(
-            f"is {timeouts.ttl_seconds:g} s; it must be {least:g} s at least, or jobs may not see their leases "
-            "renewed in time",
-            "--ttl",
-        )

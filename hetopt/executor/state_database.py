@@ -26,11 +26,9 @@ from hetopt.executor.state_folder import (
     LOGGED,
     NotWritten,
     UnwritableDisk,
-    check_folder,
     disk_problem,
     has_database,
     lost_database,
-    no_state,
 )
 
 __all__ = ["EVENTS", "LEASES", "LOCK", "LOGGED", "Cache", "StateDatabase"]
@@ -74,10 +72,7 @@ class StateDatabase:
         self._file: tuple[int, int] | None = None  # device and inode
         self._lock: int | None = None
         self.leases: str | None = None  # folder of the directories of new leases; None: with the state
-        check_folder(self.folder, make=make)
-        if not has_database(self.folder):
-            if not make:
-                raise no_state(self.folder)
+        if not has_database(self.folder, make=make):
             self._create()
         facts, latest = self._facts()
         self.cluster = facts["cluster"]

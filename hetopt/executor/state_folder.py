@@ -49,26 +49,39 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hetopt"
 
 
-def check_folder(folder: Path, *, make: bool) -> None:
-    """Check owner, mode and file system of a state folder; no file in it is read before.
+def has_database(folder: Path, *, make: bool) -> bool:
+    """Whether a state folder has a database. Its owner, mode and file system are checked before a file in it is read.
 
     Parameters
     ----------
     make:
-        Make it, for its owner alone, where it is absent; otherwise that is an error.
+        Make the folder, for its owner alone, where it is absent; otherwise that is an error, also of the database.
 
     Raises
     ------
     UnusableFile
-        It is absent and cannot be made, belongs to another user, is open to others, or is on a file server.
+        The folder is absent and cannot be made, belongs to another user, is open to others, or is on a file server; or
+        its database was lost: it is empty, or absent beside leases or events, so no new cluster is to replace it.
     """
+    _check_folder(folder, make=make)
+    size = _size(folder / DATABASE)
+    if size is None and (not _left(folder) or _size(folder / DATABASE)):  # the latter: another process has just made it
+        if not make:
+            raise _no_state(folder)
+        return False
+    if not size:
+        raise lost_database(folder)
+    return True
+
+
+def _check_folder(folder: Path, *, make: bool) -> None:
     try:
         if make and not folder.exists():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.stat()
     except OSError as problem:
         if isinstance(problem, FileNotFoundError) and not make:
-            raise no_state(folder) from None
+            raise _no_state(folder) from None
         raise UnusableFile.of(problem, folder, "made" if make else "read") from None
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableFile("is not a folder").in_file(str(folder))
@@ -88,22 +101,6 @@ def check_folder(folder: Path, *, make: bool) -> None:
         )
 
 
-def has_database(folder: Path) -> bool:
-    """Whether a state folder has a database.
-
-    Raises
-    ------
-    UnusableFile
-        It is empty, or absent beside leases or events: it was lost, and no new cluster is to replace it.
-    """
-    size = _size(folder / DATABASE)
-    if size is None and (not _left(folder) or _size(folder / DATABASE)):  # the latter: another process has just made it
-        return False
-    if not size:
-        raise lost_database(folder)
-    return True
-
-
 def lost_database(folder: Path) -> UnusableFile:
     """The error for a folder whose database is empty or absent though it had one."""
     found = _left(folder)
@@ -114,7 +111,7 @@ def lost_database(folder: Path) -> UnusableFile:
     )
 
 
-def no_state(folder: Path) -> UnusableFile:
+def _no_state(folder: Path) -> UnusableFile:
     """The error for a folder without a cluster."""
     return UnusableFile(
         f"{folder} has no state of a cluster; `hetopt submit` and `hetopt run` make it, --state names it"
