@@ -24,6 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor import pruning
+from hetopt.executor.controller import make_leases_folder
 from hetopt.executor.dashboard import reader
 from hetopt.executor.event_log import EventLog
 from hetopt.executor.job_logs import printed
@@ -34,7 +35,6 @@ from hetopt.executor.merging import Merges
 from hetopt.executor.pruning import ASIDE, Pruned, prune
 from hetopt.executor.queue import cancel, retry, submit
 from hetopt.executor.state_database import EVENTS, LEASES, Cache, StateDatabase
-from hetopt.executor.state_folder import make_leases_folder
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from hetopt.executor.round_decision import RoundDecider, Target, fitted
 from hetopt.executor.scheduler import UNDECIDED, WAITS, Scheduler
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.state_database import StateDatabase
-from hetopt.executor.state_folder import UnwritableDisk, disk_problem, make_leases_folder
+from hetopt.executor.state_folder import MARK, UnwritableDisk, check_leases_folder, disk_problem
 from hetopt.formulations.traits import traits_of
 from hetopt.plugins import ESTIMATORS
 from hetopt.presentation import console
@@ -345,6 +345,41 @@ def lease_facts(database: StateDatabase, engine: str, leases: Path | None) -> di
                     )
     database.leases = facts["leases"] or None
     return facts
+
+
+def make_leases_folder(database: StateDatabase, folder: Path) -> None:
+    """Make the folder of lease directories, for its owner alone; where it is there, nothing is written.
+
+    Raises
+    ------
+    UnusableFile
+        Leases run in it, or jobs are to resume from checkpoints in it, and it is not there; it cannot be made; or it is
+        open to other users.
+    """
+    new = not (folder / MARK).exists()
+    if new and _is_used(database, folder):
+        check_leases_folder(folder)
+    try:
+        if new:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mode = folder.stat().st_mode & 0o777
+        safe = not mode & 0o077 or folder.is_relative_to(database.folder)
+        if new and safe:
+            (folder / MARK).touch()
+    except OSError as problem:
+        raise UnusableFile(f"--leases {folder}: {problem.strerror}") from None
+    if not safe:
+        raise UnusableFile(
+            f"--leases {folder} may be entered by others (mode {mode:o}), and would hold files of jobs; name a "
+            f"separate folder, or chmod 700 {folder}"
+        )
+
+
+def _is_used(database: StateDatabase, folder: Path) -> bool:
+    with database.reading() as connection:
+        folders = connection.column("SELECT folder FROM leases WHERE state != 'sealed'")  # NULL: this one
+        folders += connection.column("SELECT checkpoint FROM jobs WHERE state = 'queued' AND checkpoint IS NOT NULL")
+    return any(not path or Path(path).is_relative_to(folder) for path in folders)
 
 
 def make_controller(
