@@ -24,13 +24,12 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.connection import Row
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines.engine import Engine, LeaseRecord, Node, Phase
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.queue import cancel, submit
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
@@ -110,7 +109,7 @@ class Lab:
     def controller(self) -> Controller:
         """Of this cluster."""
         settings = Settings(self.policy, 60.0, True, LeaseTimeouts())
-        return Controller(self.database, self.engine, driving(self.policy, {}, 60.0), estimated, settings)
+        return Controller(self.database, self.engine, system_of(self.policy, {}, 60.0), estimated, settings)
 
     def submit(self) -> None:
         """A job more."""
@@ -330,7 +329,7 @@ def test_latencies(
     with StateDatabase(tmp_path / "state") as database:
         made = engine(database, request)
         settings = Settings("fifo", None, False, LeaseTimeouts())
-        driver = Controller(database, made, driving("fifo", {}, None), estimated, settings)
+        driver = Controller(database, made, system_of("fifo", {}, None), estimated, settings)
         for number in range(15 if full else 1):
             stamp = tmp_path / f"stamp{number}"
             own = spec(f"j{number}", command=[sys.executable, "-S", "-c", PROGRAM, str(stamp)], workers=workers)

@@ -164,6 +164,22 @@ def text(value: Any, key: Key) -> str:
     return str(value)
 
 
+NAME_RULE = "a name of at most 63 letters, digits, '.', '_', '+' and '-' that begins with a letter or digit"
+"""What a name must be that stands in paths and tags: of a job, a tenant, a GPU type, or a node of a cluster."""
+
+
+def is_name(value: object) -> bool:
+    """Whether ``value`` obeys :data:`NAME_RULE`."""
+    return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}", value) is not None
+
+
+def check_name(value: object, key: Key) -> str:
+    """``value`` if it obeys :data:`NAME_RULE`."""
+    if not is_name(value):
+        raise InvalidOption(f"is {shown(value)}; it must be {NAME_RULE}", key)
+    return str(value)
+
+
 def unique(names: Iterable[str], what: str) -> None:
     """Refuse a name that occurs twice."""
     seen: set[str] = set()

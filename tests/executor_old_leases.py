@@ -11,9 +11,9 @@ from executor_leases import checkpoint
 from hetopt.executor import lease_directory as files
 from hetopt.executor.clock import Clock
 from hetopt.executor.connection import Row
+from hetopt.executor.controller import make_leases_folder
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.leases import LeaseResult, grant, seal
-from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.state_database import LEASES, StateDatabase
 

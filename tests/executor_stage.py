@@ -10,11 +10,10 @@ from typing import Any
 from executor_cluster import rows
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines.engine import EngineDown, Node, Phase
 from hetopt.executor.lease_record import PROFILE, LeaseTimeouts
 from hetopt.executor.leases import OpenLease
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
@@ -105,8 +104,8 @@ class Stage:
         self.controller = self._controller()
 
     def _controller(self) -> Controller:
-        system = driving(self.policy, {}, self.settings.round_seconds)
-        return Controller(self.database, self.engine, system, estimated, self.settings, say=self.messages.append)
+        system = system_of(self.policy, {}, self.settings.round_seconds)
+        return Controller(self.database, self.engine, system, estimated, self.settings, print_line=self.messages.append)
 
     def restart(self) -> None:
         """Start another controller; the cluster's second stays."""

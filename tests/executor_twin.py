@@ -11,14 +11,13 @@ from pathlib import Path
 import pandas as pd
 from executor_cluster import node, with_speeds
 
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.job_file import JobSpec
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import job_row, submit
 from hetopt.executor.speeds import starting, stopping
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.simulation.overheads import Overheads
@@ -69,7 +68,7 @@ def long_enough(folder: Path) -> float:
 def run_for_real(folder: Path, jobs: list[tuple[float, JobSpec]], policy: str, round_seconds: float) -> StateDatabase:
     """Run them; the state database afterwards."""
     database = StateDatabase(folder / "state")
-    system = driving(policy, {}, round_seconds)
+    system = system_of(policy, {}, round_seconds)
     engine = LocalEngine(HOSTS, database.cluster)
     timeouts = LeaseTimeouts(ttl_seconds=20.0)
     settings = Settings(policy, round_seconds, profile=False, timeouts=timeouts, strict_rounds=True)
@@ -108,5 +107,5 @@ def side_by_side(database: StateDatabase, policy: str, round_seconds: float) -> 
         start, stop = pd.Series(starting(connection)).median(), pd.Series(stopping(connection)).median()
     stop = 0.0 if pd.isna(stop) else float(stop)
     overheads = Overheads(float(start), float(start), float(start), save_seconds=stop)
-    twin = simulate(driving(policy, {}, round_seconds), instance, overheads=overheads, round_seconds=round_seconds)
+    twin = simulate(system_of(policy, {}, round_seconds), instance, overheads=overheads, round_seconds=round_seconds)
     return pd.DataFrame({"real": real.jobs["jct"], "simulated": twin.jobs["jct"]})

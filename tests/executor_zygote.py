@@ -153,7 +153,7 @@ def drive(plan: dict[str, Any]) -> None:
     settings = controller.Settings("restless", seconds, plan.get("profile", True), timeouts)
     Saboteur(plan).install(type(engine))
     driver = controller.Controller(
-        database, engine, system, estimated, settings, say=lambda text: print(text, flush=True)
+        database, engine, system, estimated, settings, print_line=lambda text: print(text, flush=True)
     )
     driver.run(until_idle=True, poll=0.05)
     driver.close()

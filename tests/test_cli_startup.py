@@ -39,12 +39,12 @@ for words in json.loads(sys.argv[1]):
         main()
     except SystemExit as end:
         assert not end.code, end.code
-print("\\n" + json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+print("\\n" + json.dumps(sorted(sys.modules)))
 """
 
 
 def imported(folder: Path, *commands: list[str], **environment: str) -> tuple[set[str], str]:
-    """The packages that these commands import, and what they print."""
+    """The packages, and the modules in them, that these commands import; and what they print."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED, json.dumps(commands)],
         cwd=folder,
@@ -75,6 +75,14 @@ def test_submit_and_status_import_no_heavy_package(tmp_path: Path) -> None:
     assert "0/10" in printed
     assert packages >= STATE
     assert not packages & HEAVY
+
+
+def test_a_job_in_json_is_submitted_without_yaml_and_leases(tmp_path: Path) -> None:
+    """Which take 10 and 3 ms to import."""
+    (tmp_path / "job.json").write_text('{"name": "train", "steps": 10, "command": ["python", "train.py"]}')
+    modules, printed = imported(tmp_path, ["submit", "job.json"], HETOPT_STATE=str(tmp_path / "state"))
+    assert "train: submitted" in printed
+    assert not modules & {"yaml", "hetopt.executor.lease_record"}
 
 
 # Completion

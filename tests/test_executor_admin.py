@@ -16,13 +16,12 @@ from waiting import until
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import leases
-from hetopt.executor.cache import Cache
 from hetopt.executor.controller import lease_facts
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import retry
 from hetopt.executor.snapshot import snapshot
-from hetopt.executor.state_database import StateDatabase
+from hetopt.executor.state_database import Cache, StateDatabase
 
 SLOW = [*QUICK[:-1]]
 

@@ -264,11 +264,28 @@ FILES = [
     ("name: x\ncommand: [a]\nsteps: -5\n", "job.yaml:3: steps is -5; it must be a whole number >= 1"),
     (
         "name: x\ncommand: [a]\nsteps: 5\nmemory: lots\n",
-        "job.yaml:4: memory is 'lots'; it must be a number, or one with",
+        "job.yaml:4: memory is 'lots'; it must be bytes (at most 1e+18), or a number with a unit (kB, MB, GB, TB, "
+        "KiB, MiB, GiB, TiB), such as 12 GiB\n",
+    ),
+    ("name: x\ncommand: [a]\nsteps: 5\nlog: -1\n", "job.yaml:4: log is -1; it must be bytes (at most 1e+18), or"),
+    ("name: x\ncommand: [a]\nsteps: 5\nlog: 1/3\n", "such as 1 GB; 0: no limit\n"),
+    (
+        "name: x\ncommand: [a]\nsteps: 5\ngrace: 0\n",
+        "job.yaml:4: grace is 0; it must be seconds > 0 (at most 1e+18), or",
+    ),
+    (
+        "name: x\ncommand: [a]\nsteps: 5\ncheckpoint: 5 m 3\n",
+        "a number with a unit (s, min, m, h, d), such as 10 min\n",
     ),
     ("name: x\ncommand: [a]\nstep: 5\n", "job.yaml:3: step is an unknown key; did you mean 'steps'?"),
     ("name: x\ncommand: [a]\nsteps: 5\ncwd: nowhere\n", "cwd is 'nowhere', and"),
     ("name: x\ncommand: [a]\nsteps: 5\nenvironment: {a b: c}\n", "environment has 'a b'"),
+    (
+        "name: x\ncommand: [a]\nsteps: 5\nenvironment: {A: b, MASTER_PORT: 29500}\n",
+        "job.yaml: environment has MASTER_PORT; hetopt sets CUDA_VISIBLE_DEVICES, HETOPT_GPU_TYPES, HETOPT_LEASE, "
+        "HETOPT_NODES, HETOPT_NODE_RANK, HETOPT_TAG, HETOPT_WORKERS_HERE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, "
+        "MASTER_PORT, RANK, SPT_NOENV, WORLD_SIZE\n",
+    ),
     ("name: x\ncommand: ['']\nsteps: 5\n", "job.yaml:2: command is ['']; it must be a program and its arguments"),
     ("name: x\ncommand: [a]\nsteps: 9223372036854775807\n", "it must be at most 1e+09"),
     ("name: [\n", "is not YAML"),

@@ -17,11 +17,10 @@ from hetopt.data.instance import Instance
 from hetopt.errors import InvalidPlan, Item, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import lease_manager, leases, scheduler
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase, Refused
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.queue import cancel, submit
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import EVENTS, StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.results.allocation import Plan
@@ -76,7 +75,7 @@ class Driven:
         self.database, self.engine, self.messages = StateDatabase(folder), engine, list[str]()
         settings = Settings("fifo", None, False)
         self.controller = Controller(
-            self.database, engine, driving("fifo", {}, None), estimated, settings, say=self.messages.append
+            self.database, engine, system_of("fifo", {}, None), estimated, settings, print_line=self.messages.append
         )
 
     def logged(self) -> list[str]:
@@ -273,7 +272,7 @@ def test_a_closed_terminal_does_not_stop_the_controller(driven: Driven, monkeypa
     def closed(_: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(driven.controller.alerts, "_show", closed)
+    monkeypatch.setattr(driven.controller.alerts, "_print", closed)
     driven.engine.down = "no wire"
     driven.controller.step()
     driven.engine.down = None
@@ -361,7 +360,7 @@ def test_a_damaged_database_is_reported(driven: Driven) -> None:
     driven.controller.manager.cache._database._watching = None
     driven.controller.step()
     assert "state.db" in driven.messages[0]
-    assert not driven.controller._is_idle()
+    assert not driven.controller.idle()
 
 
 def test_a_job_that_the_engine_refuses_backs_off(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 -
 from waiting import PATIENCE, until
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.cache import Cache
 from hetopt.executor.cluster_state import ClusterObserver
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
@@ -25,7 +24,7 @@ from hetopt.executor.merging import Merges
 from hetopt.executor.node_monitor import NodeMonitor
 from hetopt.executor.queue import cancel, drain
 from hetopt.executor.snapshot import snapshot
-from hetopt.executor.state_database import EVENTS, StateDatabase
+from hetopt.executor.state_database import EVENTS, Cache, StateDatabase
 
 LARGE = """
 import sys

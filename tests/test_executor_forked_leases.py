@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.cache import Cache
 from hetopt.executor.connection import Row
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.job_side import list_files
@@ -25,7 +24,7 @@ from hetopt.executor.losses import losses
 from hetopt.executor.measured_log import log_of
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import retry, submit
-from hetopt.executor.state_database import LEASES, StateDatabase
+from hetopt.executor.state_database import LEASES, Cache, StateDatabase
 
 STEPS = 10
 PLACES = [Seat(name, "V100", 0) for name in "abc"]

@@ -20,14 +20,13 @@ from executor_cuda_job import NUMBERS
 from executor_job import PRIME, advanced
 from waiting import PATIENCE
 
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.engines.local import LocalEngine, holders, this_machine
 from hetopt.executor.engines.nvidia import NoGPUs, find_gpus
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.processes import tagged
 from hetopt.executor.queue import drain, submit
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
@@ -49,7 +48,7 @@ class Driven:
         self.database = StateDatabase(folder)
         settings = Settings("fifo", None, False, LeaseTimeouts())
         engine = LocalEngine((node,), self.database.cluster)
-        self.controller = Controller(self.database, engine, driving("fifo", {}, None), estimated, settings)
+        self.controller = Controller(self.database, engine, system_of("fifo", {}, None), estimated, settings)
 
     def until(self, what: Callable[[], Any], meaning: str) -> None:
         """Make passes until the condition holds."""
@@ -149,7 +148,7 @@ def test_a_gpu_that_another_program_uses_is_not_granted(gpus: Node, tmp_path: Pa
         assert other.stdout.readline() == "computes\n"
         engine = this_machine(database.cluster)
         controller = Controller(
-            database, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False, LeaseTimeouts())
+            database, engine, system_of("fifo", {}, None), estimated, Settings("fifo", None, False, LeaseTimeouts())
         )
         program, witness = Path(__file__).with_name("executor_cuda_job.py"), tmp_path / "witness"
         command = [sys.executable, str(program), str(witness), "0.005"]

@@ -18,13 +18,12 @@ from executor_cluster import rows, spec
 from executor_leases import COUNT, lines_of
 from waiting import PATIENCE, until
 
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.engines.local import LocalEngine, holders, lock_gpus
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.processes import tagged
 from hetopt.executor.queue import cancel, submit
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
@@ -79,7 +78,7 @@ class Cluster:
         """Begin a controller."""
         engine = LocalEngine((self.node,), self.database.cluster)
         settings = Settings("fifo", None, False, LeaseTimeouts())
-        self.controller = Controller(self.database, engine, driving("fifo", {}, None), estimated, settings)
+        self.controller = Controller(self.database, engine, system_of("fifo", {}, None), estimated, settings)
 
     def submit(self, name: str, book: Path, workers: int = 1) -> None:
         """A job that runs until it is stopped."""

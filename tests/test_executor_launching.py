@@ -126,6 +126,7 @@ def test_the_environment_of_workers_on_two_nodes(launch: str, runners: Runners, 
             "CUDA_VISIBLE_DEVICES": ["GPU-a0,GPU-a1", "GPU-b0"][node],
         }  # fmt: skip
         assert expected.items() <= mine.items()
+        assert expected.keys() - {"MINE", "PLAIN"} == files.SET_FOR_JOBS
         assert not ENGINES.keys() & mine.keys()
 
 

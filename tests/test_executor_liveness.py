@@ -18,8 +18,8 @@ from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import lease_manager
 from hetopt.executor.leases import StopReason
-from hetopt.executor.leases_folder import MARK
 from hetopt.executor.queue import cancel, drain, retry, submit
+from hetopt.executor.state_folder import MARK
 
 Make = Callable[..., Stage]
 

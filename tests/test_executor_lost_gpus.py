@@ -18,14 +18,13 @@ from executor_nvml import some_nvml  # noqa: F401 - a fixture
 from executor_stage import Stage
 from waiting import PATIENCE, until
 
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines import local, nvidia
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.nvidia import GpuWatch
 from hetopt.executor.leases import StopReason
 from hetopt.executor.queue import cancel, submit
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
@@ -280,7 +279,7 @@ def test_a_job_does_not_fail_because_of_a_lost_gpu(
 def _controller(state: Path, watch: GpuWatch) -> tuple[StateDatabase, Controller]:
     database = StateDatabase(state)
     engine = LocalEngine((FIRST,), database.cluster, watch)
-    return database, Controller(database, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False))
+    return database, Controller(database, engine, system_of("fifo", {}, None), estimated, Settings("fifo", None, False))
 
 
 @pytest.mark.parametrize("lost", ["0", "1"])

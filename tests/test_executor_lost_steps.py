@@ -12,10 +12,9 @@ from pathlib import Path
 from executor_cluster import node, rows, spec
 from waiting import until
 
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.queue import cancel, submit
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
@@ -51,7 +50,7 @@ def test_lost_steps_of_killed_jobs(tmp_path: Path) -> None:
     draw = random.Random(seed)
     database = StateDatabase(tmp_path / "state")
     engine = LocalEngine((node("here", {"slot": 1}),), database.cluster)
-    controller = Controller(database, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False))
+    controller = Controller(database, engine, system_of("fifo", {}, None), estimated, Settings("fifo", None, False))
     every = draw.randint(50, 500)
     submit(database, spec("one", command=[sys.executable, "-c", PROGRAM, str(tmp_path), str(every)], steps=10**9))
     killed: list[Path] = []

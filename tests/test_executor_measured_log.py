@@ -15,6 +15,7 @@ from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 -
 
 from hetopt.errors import InvalidInstance
 from hetopt.executor.cluster_state import ClusterState
+from hetopt.executor.controller import system_of
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.lease_record import SEALED
 from hetopt.executor.leases import LeaseResult, grant, open_leases, seal
@@ -22,7 +23,6 @@ from hetopt.executor.measured_log import instance_of, log_of
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.round_decision import RoundDecider
 from hetopt.executor.speeds import read_speeds
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.metrics import summary
 from hetopt.models.hadare.corrected_throughput import estimated
@@ -210,7 +210,7 @@ def test_the_instance_equals_that_of_the_policies(database: StateDatabase) -> No
     nodes = [Node(n, own, memory_bytes={s.gpu_type: memory[s.gpu_type] for s in own}) for n, own in seats.items()]
     with database.reading() as connection:
         cluster_state = ClusterState(database.now(), nodes, rows(database), [], read_speeds(connection))
-    shown, _ = RoundDecider(driving("fft", {}, None), estimated).instance(cluster_state)
+    shown, _ = RoundDecider(system_of("fft", {}, None), estimated).instance(cluster_state)
     found = instance_of(database)
     assert shown is not None
     types = shown.cluster.type_names
@@ -232,7 +232,7 @@ def test_jobs_without_measurements_run_in_the_simulation(database: StateDatabase
         submit(database, spec(name, steps=300))
     with_nodes(database, {"a": {"slow": 1}, "b": {"fast": 1}, "c": {"fast": 1}})
     with_speeds(database, 1, {"slow": 10.0})
-    log = simulate(driving(policy, {}, 10.0), instance_of(database), round_seconds=10.0)
+    log = simulate(system_of(policy, {}, 10.0), instance_of(database), round_seconds=10.0)
     assert log.jobs["finish"].notna().all()
     assert set(log.spans["gpu_type"]) & {"fast"}
     for _, own in log.spans.groupby("job"):

@@ -16,7 +16,7 @@ from slurm_fake import Fake, some_slurm  # noqa: F401 - the last a fixture
 from waiting import until
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.controller import Controller, Settings, system_of
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.job_file import read_job
 from hetopt.executor.lease_record import LeaseTimeouts
@@ -25,7 +25,6 @@ from hetopt.executor.queue import drain, submit
 from hetopt.executor.reconciler import moved_targets
 from hetopt.executor.round_decision import Target
 from hetopt.executor.snapshot import snapshot
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
@@ -222,8 +221,8 @@ class Driven:
         self.engine = SlurmEngine(self.database.cluster)
         self.engine.look_seconds = 0.0
         settings = Settings("fifo", profile=profile, timeouts=NEVER)
-        system = driving("fifo", {}, None)
-        self.controller = Controller(self.database, self.engine, system, estimated, settings, say=print)
+        system = system_of("fifo", {}, None)
+        self.controller = Controller(self.database, self.engine, system, estimated, settings, print_line=print)
 
     def submit(self, name: str, **settings: object) -> None:
         submit(self.database, read_job(job_file(self.folder, name, **settings)))

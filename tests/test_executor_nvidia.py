@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waiting import PATIENCE
 
+from hetopt.checks import check_name
 from hetopt.executor.engines.nvidia import find_gpus, type_name
-from hetopt.executor.names import check_name
 
 SCRIPT = """
 import dataclasses, json

@@ -24,18 +24,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor import pruning
-from hetopt.executor.cache import Cache
+from hetopt.executor.controller import make_leases_folder
 from hetopt.executor.dashboard import reader
 from hetopt.executor.event_log import EventLog
 from hetopt.executor.job_logs import printed
-from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.losses import losses
 from hetopt.executor.measured_log import log_of
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.merging import Merges
 from hetopt.executor.pruning import ASIDE, Pruned, prune
 from hetopt.executor.queue import cancel, retry, submit
-from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase
+from hetopt.executor.state_database import EVENTS, LEASES, Cache, StateDatabase
 
 
 @pytest.fixture
@@ -384,6 +383,6 @@ def test_what_cannot_be_removed_is_reported(lab: Path, run: Run) -> None:
     with mock.patch.object(pruning.shutil, "rmtree", side_effect=PermissionError(13, "Permission denied")):
         code, out, err = run("prune", "--older", "0.001s")
     assert (code, out.split()[0], len(err.splitlines())) == (1, "0", 1)
-    assert "Permission denied; it stays for now" in err
+    assert "stays for now: Permission denied\n" in err
     assert run("prune", "--older", "0.001s")[1].startswith("1 directory of leases (")
     assert [path.name for path in first.parent.glob(f"{ASIDE}*")] == []

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from hetopt.decisions.system import OnChange
 from hetopt.errors import InvalidOption
+from hetopt.executor.controller import system_of
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.lease_manager import LeaseManager
@@ -27,7 +28,6 @@ from hetopt.executor.leases import StopReason
 from hetopt.executor.queue import submit
 from hetopt.executor.reconciler import Reconciler
 from hetopt.executor.round_decision import RoundDecider, Target, fitted, job_of, shares
-from hetopt.executor.starting import driving
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.fft import FFT, Switching
 from hetopt.models.hadare import HadarE
@@ -70,7 +70,7 @@ def test_any_policy_drives_the_cluster(database: StateDatabase, name: str) -> No
     jobs = lab_of_jobs(database, some_jobs())
     speeds = {row["name"]: {k: v * (1 + 0.1 * row["id"]) for k, v in RATES.items()} for row in jobs}
     try:
-        system = driving(name, {}, None)
+        system = system_of(name, {}, None)
     except InvalidOption as problem:
         assert "rates, which hosts cannot" in str(problem) or name == "hadar-commit"  # noqa: PT017
         return
@@ -113,7 +113,7 @@ def test_the_instance_has_what_is_recorded(database: StateDatabase) -> None:
     tag = granted(database, jobs[1]["id"], [Seat("n3", "V100", 0), Seat("n3", "V100", 1)])
     assert tag is not None
     now = cluster_state(database, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(database))
-    decider = RoundDecider(driving("fft", {}, None), estimated)
+    decider = RoundDecider(system_of("fft", {}, None), estimated)
     instance, waits = decider.instance(now)
     assert instance is not None
     assert waits == {3: None}
@@ -161,14 +161,14 @@ def test_reasons_of_jobs_outside_the_instance(
     there = [node("n2", {"P100": 2, "V100": 1}, memory_bytes=memory), node("n3", {"V100": 1}, memory_bytes=memory)]
     lab_of_jobs(database, [spec("a", **settings), spec("b")])
     now = replace(cluster_state(database, {"a": RATES, "b": RATES}, there), whole={"K80": 4, "P100": 2, "V100": 3})
-    decider = RoundDecider(driving(policy, {}, None), estimated)
+    decider = RoundDecider(system_of(policy, {}, None), estimated)
     assert decider.unable(now) == {1: why}
     assert decider.decide(now).waits == {1: None}
 
 
 def test_the_reason_when_no_job_is_in_the_instance(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("a")])
-    decider, now = RoundDecider(driving("fifo", {}, None), estimated), cluster_state(database, {"a": RATES})
+    decider, now = RoundDecider(system_of("fifo", {}, None), estimated), cluster_state(database, {"a": RATES})
     none = replace(now, nodes=[])
     assert decider.unable(none) == {1: "all nodes are drained or down; hetopt drain NODE --undo ends a drain"}
     taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes], whole={"K80": 4})
@@ -183,7 +183,7 @@ def test_a_drained_node_is_left_out_and_its_jobs_hold_nothing(database: StateDat
     jobs = lab_of_jobs(database, [spec("a")])
     granted(database, jobs[0]["id"], [Seat("n3", "V100", 0)])
     now = cluster_state(database, {"a": RATES}, LAB[:2], opened(database))
-    instance, _ = RoundDecider(driving("fft", {}, None), estimated).instance(now)
+    instance, _ = RoundDecider(system_of("fft", {}, None), estimated).instance(now)
     assert instance is not None
     assert [server.name for server in instance.cluster.servers] == ["n1", "n2"]
     assert not instance.placed
@@ -193,7 +193,7 @@ def test_speeds_are_estimated_until_they_are_measured(database: StateDatabase) -
     """Equation (10) says that a V100 is sqrt(125/16) / sqrt(4.365/12) times a K80; one measurement sets the scale."""
     lab_of_jobs(database, [spec("a"), spec("b")])
     ratio = math.sqrt(125 / 16) / math.sqrt(8.73 / 2 / 12)
-    decider = RoundDecider(driving("fft", {}, None), estimated)
+    decider = RoundDecider(system_of("fft", {}, None), estimated)
     instance, _ = decider.instance(cluster_state(database, {}))
     assert instance is not None
     speed = instance.job["a"].throughput
@@ -205,13 +205,13 @@ def test_speeds_are_estimated_until_they_are_measured(database: StateDatabase) -
 
 
 def test_rounds_and_the_cost_of_a_restart_reach_the_policy() -> None:
-    system = fitted(driving("fft", {}, 60.0), 60.0, 12.5)
+    system = fitted(system_of("fft", {}, 60.0), 60.0, 12.5)
     assert isinstance(system.policy, FFT)
     assert (system.policy.round_seconds, system.policy.restart_seconds) == (60.0, 12.5)
-    hadare = fitted(driving("hadare", {}, 5.0), 5.0, None)
+    hadare = fitted(system_of("hadare", {}, 5.0), 5.0, None)
     assert isinstance(hadare.policy, HadarE)
     assert hadare.policy.restart_seconds < 5.0  # its default is longer than such a round
-    gavel = fitted(driving("gavel", {}, 30.0), 30.0, 3.0)
+    gavel = fitted(system_of("gavel", {}, 30.0), 30.0, 3.0)
     assert isinstance(gavel.policy, OnChange)
     assert gavel.policy.round_seconds == 30.0
 
@@ -223,7 +223,7 @@ def test_the_transfer_of_a_checkpoint_is_not_counted_twice(database: StateDataba
     with database.writing() as connection:
         connection.update("jobs", {"checkpoint_bytes": 1e11})
     now = cluster_state(database, {"a": RATES}, LAB, opened(database))
-    instance, _ = RoundDecider(driving("fft", {}, 300.0), estimated).instance(now)
+    instance, _ = RoundDecider(system_of("fft", {}, 300.0), estimated).instance(now)
     assert instance is not None
     costs = Switching({"a": "P100"}, 300.0, 30.0).coefficients(instance.entities("jobs"))
     assert sorted(set(costs[0])) == [-30.0 / 300.0, 0.0]
@@ -237,7 +237,7 @@ def test_a_costly_restart_keeps_fft_from_moving(database: StateDatabase) -> None
     now = cluster_state(database, {"a": {"K80": 1.0, "P100": 5.0, "V100": 6.0}}, LAB, opened(database))
     placed = {}
     for cost in (0.0, 290.0):
-        decider = RoundDecider(fitted(driving("fft", {}, 300.0), 300.0, cost), estimated)
+        decider = RoundDecider(fitted(system_of("fft", {}, 300.0), 300.0, cost), estimated)
         placed[cost] = {t for target in decider.decide(now).targets for g in target.seats.values() for t in g}
     assert placed == {0.0: {"V100"}, 290.0: {"P100"}}
 
@@ -252,7 +252,9 @@ def test_shares_of_steps_are_integers_with_the_right_sum(steps: int, work: list[
 
 def test_hadare_divides_the_steps_among_copies(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("a", fork=True)])
-    targets = RoundDecider(driving("hadare", {}, 60.0), estimated).decide(cluster_state(database, {"a": RATES})).targets
+    targets = (
+        RoundDecider(system_of("hadare", {}, 60.0), estimated).decide(cluster_state(database, {"a": RATES})).targets
+    )
     assert [t.copy for t in targets] == [1, 2, 3]
     rates = [RATES[next(iter(gpus))] for t in targets for gpus in t.seats.values()]
     assert [t.work / targets[0].work for t in targets if t.work and targets[0].work] == pytest.approx(
@@ -262,7 +264,7 @@ def test_hadare_divides_the_steps_among_copies(database: StateDatabase) -> None:
 
 def test_a_tenant_and_a_job_may_have_the_same_name(database: StateDatabase) -> None:
     lab_of_jobs(database, [spec("ann", tenant="ann"), spec("bob", tenant="ann")])
-    instance, _ = RoundDecider(driving("oef-cooperative", {}, None), estimated).instance(
+    instance, _ = RoundDecider(system_of("oef-cooperative", {}, None), estimated).instance(
         cluster_state(database, {"ann": RATES, "bob": RATES})
     )
     assert instance is not None

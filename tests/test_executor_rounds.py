@@ -12,9 +12,9 @@ from executor_cluster import node, rows, spec, with_speeds
 from executor_stage import Stage
 
 from hetopt.errors import InvalidOption
+from hetopt.executor.controller import system_of
 from hetopt.executor.queue import cancel, retry, submit
 from hetopt.executor.round_decision import RoundDecider
-from hetopt.executor.starting import driving
 
 Make = Callable[..., Stage]
 
@@ -129,7 +129,7 @@ def test_tiresias_continues_after_a_type_is_removed(stage: Make) -> None:
 
 def test_a_policy_for_a_finite_schedule_is_refused() -> None:
     with pytest.raises(InvalidOption, match="for a number of rounds, and gives no job GPUs after them"):
-        driving("hadar-commit", {}, None)
+        system_of("hadar-commit", {}, None)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fft", "gavel"])

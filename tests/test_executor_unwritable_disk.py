@@ -7,9 +7,10 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,10 +23,12 @@ from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor.event_log import EventLog
 from hetopt.executor.pruning import prune
-from hetopt.executor.queue import submit
+from hetopt.executor.queue import cancel, submit
 from hetopt.executor.snapshot import snapshot
 from hetopt.executor.state_database import LOCK, StateDatabase
-from hetopt.executor.state_folder import DATABASE
+from hetopt.executor.state_folder import DATABASE, UnwritableDisk
+
+Make = Callable[..., Stage]
 
 ENDS = ["clean", "killed", "killed, index gone"]
 """How the last controller has ended: cleanly, without -wal and -shm; or killed, with a -wal and perhaps a -shm."""
@@ -145,7 +148,8 @@ def test_a_controller_starts_and_continues_once_there_is_room(tmp_path: Path, di
         lab.database.clock.base += 100.0  # the cluster's second stays
         for _ in range(3):
             lab.controller.step()
-        waits = "leases are renewed, and nothing is decided until it can be written"
+        leases = "are renewed" if how == "full" else "in it expire"
+        waits = f"leases {leases}, and nothing is decided until it can be written"
         assert lab.messages == [f"the disk of {disk.state} is {how}: {waits}"]
         with StateDatabase(disk.state) as other:
             assert other.controller() is not None
@@ -157,6 +161,7 @@ def test_a_controller_starts_and_continues_once_there_is_room(tmp_path: Path, di
         lab.passes = 3
         lab.play(12)
         assert lab.states() == {"a": "done", "b": "done"}, rows(lab.database)
+        lab.play(2, 61.0)
         assert lab.messages[1:] == [f"{disk.state} can be written again"]
     finally:
         lab.close()
@@ -183,7 +188,107 @@ def test_a_controller_waits_while_the_disk_is_full(disk: Disk) -> None:
         disk.repair()
         lab.play(5)
         assert lab.states() == {"a": "cancelled"}
+        lab.play(2, 61.0)
         assert lab.messages[1:] == [f"{disk.state} can be written again"]
+    finally:
+        lab.close()
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_a_disk_that_often_cannot_be_written_is_reported_once(
+    stage: Make, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Until it could be written for a minute."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.passes = float("inf")
+    submit(lab.database, spec("a"))
+    lab.play(3)
+    (lease,) = lab.leases()
+    why = f"the disk of {lab.folder} is {how}"
+
+    def fail() -> None:
+        raise UnwritableDisk(why)
+
+    for number in range(40):
+        with monkeypatch.context() as patch:
+            if number % 2:
+                patch.setattr("hetopt.executor.controller.disk_problem", lambda _: why)
+                patch.setattr(lab.controller.log, "write", fail)
+            lab.play()
+    (line,) = lab.messages
+    assert line.startswith(f"{why}: leases ")
+    assert snapshot(lab.database).alerts == [line]
+    assert [one.tag for one in lab.leases()] == [lease.tag]
+    lab.play(3, 30.0)
+    assert lab.messages == [line, f"{lab.folder} can be written again"]
+    assert snapshot(lab.database).alerts == []
+
+
+def test_a_disk_that_becomes_read_only_stops_decisions(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while nothing is to be written; what runs goes on, and afterwards all continues."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.passes = float("inf")
+    submit(lab.database, spec("a"))
+    submit(lab.database, spec("b"))
+    lab.play(8)
+    before, (lease,) = rows(lab.database), lab.leases()
+    real = os.statvfs(lab.folder)
+    room = SimpleNamespace(f_flag=os.ST_RDONLY, f_blocks=real.f_blocks, f_bfree=real.f_bfree, f_bavail=real.f_bavail)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "statvfs", lambda _: room)
+        lab.database.make_read_only(0.1)
+        lab.controller.step()
+        waits = "leases in it expire, and nothing is decided until it can be written"
+        assert lab.messages == [f"the disk of {lab.folder} is read-only: {waits}"]
+        lab.end(lease, "ended", finished=True, step=1000)
+        for _ in range(3):
+            lab.controller.step()
+        assert (len(lab.messages), rows(lab.database)) == (1, before)
+    lab.database.disconnect()
+    lab.database._read_only, lab.passes = False, 3
+    lab.play(10)
+    assert lab.states() == {"a": "done", "b": "done"}
+
+
+@pytest.fixture
+def failing_disk(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder on a disk, and the file that makes the kernel see an error of it."""
+    image, folder = tmp_path / "image", tmp_path / "disk"
+    folder.mkdir()
+    image.touch()
+    os.truncate(image, 1 << 25)
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True, capture_output=True)
+        subprocess.run(["mount", "-o", "loop,errors=remount-ro", image, folder], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as problem:
+        pytest.skip(f"a test's own disk cannot be mounted: {problem}")
+    device = Path(
+        next(line.split()[0] for line in Path("/proc/mounts").read_text().splitlines() if str(folder) in line)
+    )
+    yield folder, Path("/sys/fs/ext4", device.name, "trigger_fs_error")
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_fails_under_a_running_job_is_read_only(failing_disk: tuple[Path, Path]) -> None:
+    """The controller reports that once, and decides nothing; files are open, also for writing."""
+    folder, trigger = failing_disk
+    lab = Stage(folder / "state", node("n", {"V100": 1}))
+    try:
+        lab.passes = float("inf")
+        submit(lab.database, spec("a"))
+        lab.play(8)
+        (lease,) = lab.leases()
+        trigger.write_text("1")
+        before = rows(lab.database)
+        for _ in range(3):
+            lab.controller.step()
+        waits = "leases in it expire, and nothing is decided until it can be written"
+        assert lab.messages == [f"the disk of {lab.folder} is read-only: {waits}"]
+        assert lab.engine.live.keys() == {lease.tag}
+        with StateDatabase(lab.folder, make=False) as other:
+            assert (rows(other), snapshot(other).alerts) == (before, [f"the disk of {lab.folder} is read-only"])
+            with pytest.raises(UnusableFile, match="is read-only; nothing has been changed"):
+                cancel(other, "a")
     finally:
         lab.close()
 
@@ -226,7 +331,7 @@ def test_pruning_makes_room_on_a_full_disk(tmp_path: Path, disk: Disk, end: str)
 def test_what_cannot_be_pruned_on_a_full_disk_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    """Lease directories are removed."""
+    """Lease directories are removed, and the message does not say that nothing has been changed."""
     with a_state(tmp_path) as database:
         submit(database, spec("a"))
         for step in (10, 20):
@@ -245,8 +350,9 @@ def test_what_cannot_be_pruned_on_a_full_disk_is_reported(
         database.clock.base = 1000.0
 
         def full() -> Any:
-            raise UnusableFile("the disk is full")
+            raise UnwritableDisk("the disk is full")
 
         monkeypatch.setattr(database, "writing", full)
         found = prune(database, 500.0)
-        assert (found.directories, found.events, found.problems) == (1, 0, ["the disk is full"])
+        assert (found.directories, found.events) == (1, 0)
+        assert found.problems == ["merged checkpoints and events that are left stay for now: the disk is full"]

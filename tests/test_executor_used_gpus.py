@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import SlurmCluster, missing
 
-from hetopt.executor.cache import Cache
+from hetopt.executor.controller import system_of
 from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.leases import mark_started, set_leases
 from hetopt.executor.node_monitor import NodeMonitor
 from hetopt.executor.reconciler import free_seats
 from hetopt.executor.round_decision import RoundDecider
-from hetopt.executor.starting import driving
-from hetopt.executor.state_database import StateDatabase
+from hetopt.executor.state_database import Cache, StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
 
@@ -119,7 +118,7 @@ def test_a_job_that_waits_for_gpus_of_others_is_placed_elsewhere(tmp_path: Path)
         lab_of_jobs(database, [spec("a", workers=2)])
         lease(database, 1, {0, 1}, runs=False)
         monitor = NodeMonitor(database, cast(Engine, engine), Cache(database))
-        decider = RoundDecider(driving("fifo", {}, None), estimated)
+        decider = RoundDecider(system_of("fifo", {}, None), estimated)
         placed = []
         for engine.used in (0, 2):
             monitor.observe(opened(database))

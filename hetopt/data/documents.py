@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, NoReturn
-
-import yaml
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hetopt.errors import HetoptError, KeyPath, format_path
+
+if TYPE_CHECKING:
+    import yaml  # imported where it is needed: that takes 10 ms, and JSON does without
 
 DEEPEST = 20
 """Levels of mappings and lists that a document may have; an instance needs seven."""
@@ -24,8 +26,6 @@ INTEGER = re.compile(r"[-+]?[0-9]{1,300}\Z")
 FLOAT = re.compile(
     r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
 )
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class DocumentError(Exception):
@@ -89,6 +89,8 @@ class _Builder:
 
     def take(self, event: yaml.Event) -> None:
         """Process the next event."""
+        import yaml
+
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.CollectionEndEvent):
             self.frames.pop()
@@ -140,9 +142,11 @@ def from_yaml(text: str, lines: dict[KeyPath, int] | None = None) -> Any:
     DocumentError
         Not YAML, or YAML that is refused.
     """
+    import yaml
+
     builder = _Builder(lines)
     try:
-        for event in yaml.parse(text, Loader=_Loader):
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             builder.take(event)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
@@ -221,17 +225,24 @@ def line_of(text: str, path: KeyPath) -> int | None:
     return next((lines[path[:i]] for i in range(len(path), -1, -1) if path[:i] in lines), None)
 
 
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Quotes what either YAML 1.1 (other readers) or 1.2 (this one) would take for a number, a date or a boolean."""
-
-
-for _pattern in (NULL, BOOLEAN, INTEGER, FLOAT):
-    _Dumper.add_implicit_resolver("!quoted", _pattern, None)
-
-
 def to_yaml(data: Any) -> str:
     """YAML text of plain data, mappings in their order, the innermost ones on one line."""
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    import yaml
+
+    more: dict[str, Any] = {"sort_keys": False, "default_flow_style": None, "width": 120, "allow_unicode": True}
+    return str(yaml.dump(data, Dumper=_dumper(), **more))
+
+
+@lru_cache(maxsize=1)
+def _dumper() -> Any:
+    """Quotes what either YAML 1.1 (other readers) or 1.2 (this one) would take for a number, a date or a boolean."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    dumper: Any = type("Dumper", (base,), {})
+    for pattern in (NULL, BOOLEAN, INTEGER, FLOAT):
+        dumper.add_implicit_resolver("!quoted", pattern, None)
+    return dumper
 
 
 def to_json(data: dict[str, Any]) -> str:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hetopt.executor.cache import Cache
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.job_file import JobSpec
@@ -26,7 +25,7 @@ from hetopt.executor.speeds import (
     take_over,
     to_profile,
 )
-from hetopt.executor.state_database import StateDatabase
+from hetopt.executor.state_database import Cache, StateDatabase
 
 BEGIN_SECONDS = 30.0
 """Jobs of the same kind wait for this time for a profiling run that the engine has not begun."""

@@ -13,9 +13,9 @@ from typer import Argument, Option
 
 from hetopt.checks import counted
 from hetopt.cli.options import INPUT, AsJson, Plot, Settings, names_of, policy_option
+from hetopt.data.units import seconds
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor.state_folder import DATABASE, default_folder
-from hetopt.executor.units import seconds
 from hetopt.plugins import ENGINES, POLICIES, SYSTEMS
 from hetopt.presentation import console
 
@@ -72,7 +72,7 @@ def submit(
 
     spec = read_job(job)
     if name is not None:
-        from hetopt.executor.names import check_name
+        from hetopt.checks import check_name
 
         spec = spec.model_copy(update={"name": check_name(name, "--name")})
     with opened(state, make=True) as database:
@@ -127,12 +127,12 @@ def run(
     Jobs continue after its end until their leases expire; if it is started again before, it takes them over.
     """
     from hetopt.cli.arguments import parse_settings
-    from hetopt.executor.starting import controller
+    from hetopt.executor.controller import make_controller
 
     profile_length = seconds(profile_seconds, "--profile-seconds")
     live, pause = seconds(ttl, "--ttl"), seconds(poll, "--poll")
     with opened(state, make=True) as database:
-        driver = controller(
+        driver = make_controller(
             database,
             policy=policy,
             settings=parse_settings(settings),
@@ -302,7 +302,7 @@ def prune(
     done = "would go" if dry_run else "went"
     print(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} {done}")
     for problem in found.problems:
-        console.note(f"{problem}; it stays for now")
+        console.note(problem)
     if found.problems:
         raise typer.Exit(1)
 

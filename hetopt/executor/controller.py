@@ -9,38 +9,48 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hetopt.decisions.system import System
-from hetopt.errors import HetoptError, InvalidOption
+from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor.alerts import Alerts
+from hetopt.executor import runner
 from hetopt.executor.clock import Wall
 from hetopt.executor.cluster_state import ClusterObserver
 from hetopt.executor.damaged_rows import DamagedRow, damaged_rows
-from hetopt.executor.engines.engine import Engine, EngineDown
-from hetopt.executor.event_log import EventLog
+from hetopt.executor.engines.engine import Engine, EngineDown, make_engine
+from hetopt.executor.event_log import Alerts, EventLog
 from hetopt.executor.lease_manager import LeaseManager
 from hetopt.executor.lease_record import INTENT, LeaseTimeouts
 from hetopt.executor.leases import directory
-from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
 from hetopt.executor.node_monitor import NodeMonitor
 from hetopt.executor.queue import FAILED, spec_of
 from hetopt.executor.reconciler import Reconciler, read_targets
-from hetopt.executor.round_decision import RoundDecider, Target
+from hetopt.executor.round_decision import RoundDecider, Target, fitted
 from hetopt.executor.scheduler import UNDECIDED, WAITS, Scheduler
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.state_database import StateDatabase
-from hetopt.executor.state_folder import UnwritableDisk, disk_problem
+from hetopt.executor.state_folder import MARK, UnwritableDisk, check_leases_folder, disk_problem
+from hetopt.formulations.traits import traits_of
+from hetopt.plugins import ESTIMATORS
+from hetopt.presentation import console
+from hetopt.registry import make_system
 
 POLL_SECONDS = 1.0
 """Time between two steps of the controller by default."""
 
 STOP_SECONDS = 0.5
 """How soon the controller sees the request to end."""
+
+SETTLE_SECONDS = 60.0
+"""The alert about a disk ends after this time without it, so that one whose room comes and goes is reported once."""
+
+READS = 20
+"""How often a runner reads the counter at least within a lease's time to live, in which it is renewed four times."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +71,8 @@ class Settings:
         Folder of the lease directories; None: with the state.
     strict_rounds:
         New jobs wait for the next round, as in simulations, also where nothing runs.
-    facts:
-        Further rows of table meta, see :func:`lease_facts`.
+    engine:
+        Name of the engine on the command line; by default its own.
     """
 
     policy: str
@@ -71,7 +81,7 @@ class Settings:
     timeouts: LeaseTimeouts = field(default_factory=LeaseTimeouts)
     leases: Path | None = None
     strict_rounds: bool = False
-    facts: Mapping[str, str] = field(default_factory=dict)
+    engine: str | None = None
 
 
 class Controller:
@@ -89,13 +99,13 @@ class Controller:
         Speeds where none were measured.
     settings:
         See :class:`Settings`.
-    say:
-        Prints a message of one line.
+    print_line:
+        Prints a message.
 
     Raises
     ------
     InvalidOption
-        Another process is the controller.
+        Another process is the controller; or open leases are another engine's, or in another folder.
     UnusableFile
         The folder of lease directories is not there, or the state database cannot be written though its disk can.
     """
@@ -107,25 +117,27 @@ class Controller:
         system: System,
         estimator: Estimator,
         settings: Settings,
-        say: Callable[[str], None] = print,
+        print_line: Callable[[str], None] = print,
     ) -> None:
         database.lock()
+        self._facts = lease_facts(database, settings.engine or engine.name, settings.leases)
         self.database, self.engine, self.settings = database, engine, settings
-        self.alerts, self._alerts = Alerts(say), list[str]()
+        self.alerts, self._written_alerts = Alerts(print_line), list[str]()
         self.manager = LeaseManager(database, engine, settings.timeouts, settings.leases)
         self.reconciler = Reconciler(database, self.manager)
         self.merges = Merges(database, self.manager.folder, self.manager.cache)
-        often, decider = (settings.round_seconds, settings.strict_rounds), RoundDecider(system, estimator)
-        self.scheduler = Scheduler(database, decider, settings.policy, *often, self.alerts)
+        rounds = settings.round_seconds, settings.strict_rounds
+        self.scheduler = Scheduler(database, RoundDecider(system, estimator), settings.policy, *rounds, self.alerts)
         self.wall, self.log = Wall(), EventLog(database)
         self.monitor = NodeMonitor(database, engine, self.manager.cache)
         self.observer = ClusterObserver(database, self.manager.cache, self.monitor, profile=settings.profile)
-        self._asked = -math.inf
+        self._observed = -math.inf  # when the engine answered last
+        self._unwritable = -math.inf  # when the disk was last full or read-only, in the cluster's seconds
         self._resumed = False
         try:
             self._resume()
         except OSError as problem:
-            if not self._is_of_disk(problem):
+            if self._disk_problem(problem) is None:
                 raise
 
     def _resume(self) -> None:
@@ -134,7 +146,7 @@ class Controller:
         self.scheduler.resume()
         with self.database.writing() as connection:
             ttl = repr(self.settings.timeouts.ttl_seconds)
-            facts = {"alerts": "[]", "clock": self.database.clock.text, "ttl_seconds": ttl, **self.settings.facts}
+            facts = {"alerts": "[]", "clock": self.database.clock.text, "ttl_seconds": ttl, **self._facts}
             for key, value in facts.items():
                 self.database.set_meta(connection, key, value)
             self.database.record_event(connection, "controller", policy=self.settings.policy, engine=self.engine.name)
@@ -150,7 +162,7 @@ class Controller:
         gc.freeze()  # what is there by now stays: it need not be searched for garbage again
         while not stop():
             self.step()
-            if until_idle and self._is_idle():
+            if until_idle and self.idle():
                 return
             until = time.monotonic() + poll
             while not stop() and (left := until - time.monotonic()) > 0:
@@ -158,10 +170,12 @@ class Controller:
 
     def step(self) -> None:
         """Observe, decide and act once. A lasting problem is reported once, and tried again at the next step."""
-        done = [self._try("look", self._look), self._try("log", self.log.write)]
+        done = [self._try("step", self._act), self._try("log", self.log.write)]
+        if (why := disk_problem(self.database.folder)) is not None:
+            self._report_disk(why)  # also where nothing was to be written
         if "disk" not in self.alerts.active:
             self.alerts.set("leases", "; ".join(self.manager.problems[:3]))
-        elif all(done) and disk_problem(self.database.folder) is None:  # not only in room that files had already
+        elif all(done) and self.database.now() - self._unwritable > SETTLE_SECONDS:
             self.alerts.clear("disk")
             self.alerts.report(f"{self.database.folder} can be written again")
         self._write_alerts()
@@ -174,24 +188,28 @@ class Controller:
             self.alerts.clear(what)
             self._try("down", partial(self._report_down, problem))
         except (DamagedRow, OSError) as problem:
-            folder = self.database.folder
-            if self._is_of_disk(problem):
-                disk = disk_problem(folder) or f"the disk of {folder} is full"
-                self.alerts.set("disk", f"{disk}: leases are renewed, and nothing is decided until it can be written")
+            if (why := self._disk_problem(problem)) is not None:
+                self._report_disk(why)
             elif isinstance(problem, HetoptError):
                 self.alerts.set(what, str(problem))
             else:
-                self.alerts.set(what, f"{problem.filename or folder}: {problem.strerror or problem}")
+                self.alerts.set(what, f"{problem.filename or self.database.folder}: {problem.strerror or problem}")
         else:
             self.alerts.clear(what)
             return True
         return False
 
-    def _is_of_disk(self, problem: Exception) -> bool:
-        """Whether the disk of the state is full or read-only."""
-        return isinstance(problem, UnwritableDisk) or disk_problem(self.database.folder) is not None
+    def _disk_problem(self, problem: Exception) -> str | None:
+        """Why the disk of the state cannot be written; None where the problem is another one."""
+        return problem.problem if isinstance(problem, UnwritableDisk) else disk_problem(self.database.folder)
 
-    def _look(self) -> None:
+    def _report_disk(self, why: str) -> None:
+        self._unwritable = self.database.now()
+        leases = disk_problem(self.manager.folder) or ""
+        renewed = "leases in it expire" if "read-only" in leases else "leases are renewed"
+        self.alerts.set("disk", f"{why}: {renewed}, and nothing is decided until it can be written")
+
+    def _act(self) -> None:
         leases, now = self.manager.leases(), files.now()
         self.manager.renew(leases)
         if not self._resumed:
@@ -201,11 +219,11 @@ class Controller:
             with self.database.writing() as connection:
                 self.database.record_event(connection, "clock", jumped=jump)
         self.alerts.set("rows", self.manager.cache.get("damaged", self._handle_damage))
-        ask = now - self._asked >= self.engine.look_seconds
+        ask = now - self._observed >= self.engine.look_seconds
         if ask:
             self.monitor.observe(leases)
         self.manager.advance(leases, self.monitor.nodes, ask=ask)
-        self._asked = now if ask else self._asked
+        self._observed = now if ask else self._observed
         self._merge_and_decide()
         if "engine" in self.alerts.active:
             self.alerts.clear("engine")
@@ -240,18 +258,14 @@ class Controller:
         return "; ".join(map(str, damaged[:3]))
 
     def idle(self) -> bool:
-        """Whether nothing is left to do."""
-        with self.database.reading() as connection:
+        """Whether certainly nothing is left to do."""
+        with suppress(UnusableFile), self.database.reading() as connection:  # else the next step reports it
             return not connection.value(
                 """SELECT EXISTS (SELECT * FROM jobs WHERE state = 'queued')
                 OR EXISTS (SELECT * FROM leases WHERE state != 'sealed') OR EXISTS (SELECT * FROM merges WHERE done = 0)
                 """
             )
-
-    def _is_idle(self) -> bool:
-        """Whether certainly nothing is left to do."""
-        found: list[bool] = []
-        return self._try("idle", lambda: found.append(self.idle())) and found[0]
+        return False
 
     def _clear_away(self) -> None:
         """Remove checkpoints from which no job will be resumed."""
@@ -271,7 +285,7 @@ class Controller:
         return [(row["id"], directory(row, self.manager.folder)) for row in rows]
 
     def _report_down(self, problem: EngineDown) -> None:
-        self._asked = -math.inf  # so that it is asked again at the next step
+        self._observed = -math.inf  # so that it is asked again at the next step
         if "engine" not in self.alerts.active:  # each of its commands may put it differently
             what = "does not answer, so nothing is decided and what runs goes on"
             self.alerts.set("engine", f"{self.engine.name} {what}: {problem}")
@@ -283,10 +297,10 @@ class Controller:
         """For status views; without the alerts that they derive from other rows."""
         active = {text: subject for subject, text in self.alerts.active.items()}
         texts = [text for text, subject in active.items() if subject not in (UNDECIDED, WAITS)]
-        if texts != self._alerts:
+        if texts != self._written_alerts:
             with suppress(OSError), self.database.writing() as connection:
                 self.database.set_meta(connection, "alerts", json.dumps(texts))
-                self._alerts = texts
+                self._written_alerts = texts
 
     def close(self) -> None:
         """End; leases run until they time out, unless another controller takes them over before."""
@@ -322,3 +336,98 @@ def lease_facts(database: StateDatabase, engine: str, leases: Path | None) -> di
                     )
     database.leases = facts["leases"] or None
     return facts
+
+
+def make_leases_folder(database: StateDatabase, folder: Path) -> None:
+    """Make the folder of lease directories, for its owner alone; where it is there, nothing is written.
+
+    Raises
+    ------
+    UnusableFile
+        Leases run in it, or jobs are to resume from checkpoints in it, and it is not there; it cannot be made; or it is
+        open to other users.
+    """
+    new = not (folder / MARK).exists()
+    if new and _is_used(database, folder):
+        check_leases_folder(folder)
+    try:
+        if new:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mode = folder.stat().st_mode & 0o777
+        safe = not mode & 0o077 or folder.is_relative_to(database.folder)
+        if new and safe:
+            (folder / MARK).touch()
+    except OSError as problem:
+        raise UnusableFile(f"--leases {folder}: {problem.strerror}") from None
+    if not safe:
+        raise UnusableFile(
+            f"--leases {folder} may be entered by others (mode {mode:o}), and would hold files of jobs; name a "
+            f"separate folder, or chmod 700 {folder}"
+        )
+
+
+def _is_used(database: StateDatabase, folder: Path) -> bool:
+    with database.reading() as connection:
+        folders = connection.column("SELECT folder FROM leases WHERE state != 'sealed'")  # NULL: this one
+        folders += connection.column("SELECT checkpoint FROM jobs WHERE state = 'queued' AND checkpoint IS NOT NULL")
+    return any(not path or Path(path).is_relative_to(folder) for path in folders)
+
+
+def make_controller(
+    database: StateDatabase,
+    *,
+    policy: str,
+    settings: Mapping[str, Any],
+    engine: str,
+    round_seconds: float | None,
+    slots: Path | None,
+    partition: str | None,
+    engine_settings: Mapping[str, Any],
+    leases: Path | None,
+    profile: bool,
+    profile_seconds: float,
+    ttl_seconds: float,
+    strict_rounds: bool = False,
+) -> Controller:
+    """The controller of the cluster.
+
+    Raises
+    ------
+    InvalidOption
+        Settings that do not fit together, a policy that cannot drive a cluster, or another controller.
+    UnknownName
+        No such policy or engine.
+    """
+    system = system_of(policy, settings, round_seconds)
+    made = make_engine(engine, database.cluster, engine_settings, {"slots": slots, "partition": partition})
+    timeouts = LeaseTimeouts(ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
+    # runners, or a file server twice in a row, may be late to see a renewal
+    least = max(READS * runner.CHECK_SECONDS, 0.0 if made.exact_slots else 2 * timeouts.visible_seconds)
+    if ttl_seconds < least:
+        why = f"it must be {least:g} s at least, or jobs may not see their leases renewed in time"
+        raise InvalidOption(f"is {ttl_seconds:g} s; {why}", "--ttl")
+    listed = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
+    name = f"{policy}[{listed}]" if listed else policy
+    leases = None if leases is None else leases.expanduser().absolute()
+    chosen = Settings(name, system.seconds, profile, timeouts, leases, strict_rounds, engine)
+    return Controller(database, made, system, ESTIMATORS.factory("hadar"), chosen, console.note)
+
+
+def system_of(policy: str, settings: Mapping[str, Any], round_seconds: float | None) -> System:
+    """The system of that name with rounds of that length.
+
+    Raises
+    ------
+    InvalidOption
+        It runs shares of jobs as rates, which no host can, or runs no job after a number of rounds.
+    """
+    system = make_system(policy, settings)
+    if system.fluid:
+        raise InvalidOption(f"{policy} runs shares of jobs as rates, which hosts cannot; take a policy with rounds")
+    if traits_of(system.policy).terminates:
+        raise InvalidOption(
+            f"{policy} plans for a number of rounds, and gives no job GPUs after them; it is for simulations"
+        )
+    if round_seconds is None:
+        return system
+    return replace(fitted(system, round_seconds, None), round_seconds=round_seconds)

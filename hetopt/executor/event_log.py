@@ -1,13 +1,16 @@
-"""The event log: a file with a line for each event of the state database, exactly once."""
+"""What a controller reports: alerts on its terminal, and the event log, a file with a line for each event."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
+from hetopt.executor.connection import Row
 from hetopt.executor.state_database import StateDatabase
 from hetopt.executor.state_folder import EVENTS, LOGGED
 
@@ -16,6 +19,44 @@ TAIL_BYTES = 65536
 
 PORTION = 1000
 """Events that are read at once."""
+
+
+class Alerts:
+    """Alerts by subject; each lasting one is printed once, until it changes or ends.
+
+    Parameters
+    ----------
+    print_line:
+        Prints a line; that its output is closed, or its disk full, is ignored.
+
+    Attributes
+    ----------
+    active:
+        Subject -> the alert that holds now.
+    """
+
+    def __init__(self, print_line: Callable[[str], None]) -> None:
+        self._print = print_line
+        self.active: dict[str, str] = {}
+
+    def report(self, text: str) -> None:
+        """Print a message on one line."""
+        with suppress(OSError, ValueError):
+            self._print(" ".join(text.split()))
+
+    def set(self, subject: str, text: str) -> None:
+        """Print an alert unless it is active already, also about another subject; an empty text ends it."""
+        if not text:
+            self.clear(subject)
+            return
+        new = text not in self.active.values()
+        self.active[subject] = text
+        if new:
+            self.report(text)
+
+    def clear(self, subject: str) -> None:
+        """End the alert about a subject."""
+        self.active.pop(subject, None)
 
 
 @dataclass
@@ -47,26 +88,22 @@ class EventLog:
             before = int(digits) if digits.isdigit() else 0
             with open(folder / EVENTS, "ab+", opener=_private) as file:
                 last = _cut(file, before)
-                while lines := self._lines_after(last):
-                    file.writelines(line for _, line in lines)
-                    last = lines[-1][0]
+                while rows := self._events_after(last):
+                    for row in rows:
+                        content = json.loads(row.pop("content"))
+                        fields = {key: value for key, value in row.items() if value is not None}
+                        file.write(json.dumps(fields | content).encode() + b"\n")
+                    last = rows[-1]["id"]
                 if last != before:
                     file.flush()
                     os.fsync(file.fileno())  # the number must not survive a crash of the machine without the lines
                     os.pwrite(number.fileno(), b"%020d\n" % last, 0)
         self._version = version
 
-    def _lines_after(self, last: int) -> list[tuple[int, bytes]]:
-        """(number, line) of the next events."""
+    def _events_after(self, last: int) -> list[Row]:
         query = "SELECT id, time, at, kind, job, content FROM events WHERE id > :last ORDER BY id LIMIT :portion"
         with self.database.reading() as connection:
-            rows = connection.rows(query, last=last, portion=PORTION)
-        found = []
-        for row in rows:
-            content = json.loads(row.pop("content"))
-            fields = {key: value for key, value in row.items() if value is not None}
-            found.append((row["id"], json.dumps(fields | content).encode() + b"\n"))
-        return found
+            return connection.rows(query, last=last, portion=PORTION)
 
 
 def _private(path: str, flags: int) -> int:

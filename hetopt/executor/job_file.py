@@ -1,47 +1,53 @@
-"""The file that ``hetopt submit`` reads: what a job runs, on what, for how long."""
+"""The files that users write: a job for ``hetopt submit``; errors name file, line and key."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 
-from hetopt.checks import MOST_COUNTED
-from hetopt.data.file_values import Amount, Natural, Part, Positive, Weight, wrong
-from hetopt.data.units import SECONDS
-from hetopt.errors import InvalidOption
-from hetopt.executor.lease_record import LOG_BYTES
-from hetopt.executor.names import WANTED, is_name
-from hetopt.executor.spec_files import read_spec
-from hetopt.executor.units import BYTES
+from hetopt import checks
+from hetopt.data.documents import DocumentError, from_json_or_yaml
+from hetopt.data.file_values import Natural, Part, Positive, Weight, wrong
+from hetopt.data.standard_input import read_bytes
+from hetopt.data.units import BYTES, SECONDS
+from hetopt.errors import HetoptError, InvalidOption, UnusableFile
+from hetopt.executor.lease_directory import LOG_BYTES, SET_FOR_JOBS
+
+Spec = TypeVar("Spec", bound=BaseModel)
+
+MAX_BYTES = 1_000_000
+"""A file of ours is never larger; a wrong path must not fill the memory."""
 
 
-def with_unit(units: dict[str, float], example: str) -> Any:
-    """Numbers, or text of a number and a unit, as numbers."""
+def _with_unit(units: dict[str, float], rule: str, *, strict: bool = False) -> Any:
+    """A number (``strict``: above zero), or text of a number and a unit, as a number; else ``rule`` is the error."""
 
-    def read(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        text = value.strip()
-        unit = text.lstrip("0123456789.eE+-_ ")
-        number = text.removesuffix(unit).strip()
-        try:
-            return float(number) * (units[unit] if unit else 1.0)
-        except (KeyError, ValueError):
-            raise wrong(f"a number, or one with a unit ({', '.join(units)}), such as {example}") from None
+    def read(value: Any) -> float:
+        number = value
+        if isinstance(value, str):
+            unit = value.strip().lstrip("0123456789.eE+-_ ")
+            try:
+                number = float(value.strip().removesuffix(unit)) * (units[unit] if unit else 1.0)
+            except (KeyError, ValueError):
+                number = math.nan
+        if checks.unfit(number, strict=strict):
+            raise wrong(rule)
+        return float(number)
 
     return BeforeValidator(read)
 
 
-Bytes = Annotated[Amount, with_unit(BYTES, "12 GiB")]
-Seconds = Annotated[Positive, with_unit(SECONDS, "10 min")]
+_BYTES = f"bytes (at most {checks.MOST:g}), or a number with a unit ({', '.join(BYTES)}), such as"
+_SECONDS = f"seconds > 0 (at most {checks.MOST:g}), or a number with a unit ({', '.join(SECONDS)}), such as 10 min"
 
 
 def _named(value: Any) -> Any:
-    if not is_name(value):
-        raise wrong(WANTED)
+    if not checks.is_name(value):
+        raise wrong(checks.NAME_RULE)
     return value
 
 
@@ -61,6 +67,9 @@ def _program(words: list[str]) -> list[str]:
     return words
 
 
+Bytes = Annotated[float, _with_unit(BYTES, f"{_BYTES} 12 GiB")]
+LogBytes = Annotated[float, _with_unit(BYTES, f"{_BYTES} 1 GB; 0: no limit")]
+Seconds = Annotated[float, _with_unit(SECONDS, _SECONDS, strict=True)]
 Named = Annotated[str, BeforeValidator(_named)]
 Word = Annotated[str, BeforeValidator(_word)]
 
@@ -98,12 +107,12 @@ class JobSpec(Part):
     """Longest time between checkpoints, in seconds or as ``10 min``."""
     grace: Seconds = 30.0
     """Time to write a checkpoint when asked to stop; then it is killed."""
-    log: Bytes = float(LOG_BYTES)
+    log: LogBytes = float(LOG_BYTES)
     """Limit of its log on each node; the newest output is retained. 0: none."""
     cwd: str | None = None
     """Working directory; default: that of the job's file."""
     environment: dict[str, Word] = Field(default_factory=dict)
-    """Further environment variables."""
+    """Further environment variables; not those that hetopt sets."""
     launch: Literal["worker", "node"] = "worker"
     """One process for each worker, or one on each node (``torchrun`` and the like)."""
     fork: bool = False
@@ -113,6 +122,45 @@ class JobSpec(Part):
     """Time after submission by which it should be done; read by utilities (Hadar)."""
     utility: str | None = None
     """Name of the utility of its completion time (Hadar)."""
+
+
+def read_spec(spec: type[Spec], path: Path) -> Spec:
+    """The content of a YAML or JSON file.
+
+    Raises
+    ------
+    UnusableFile
+        It cannot be read.
+    InvalidOption
+        It is no such file.
+    """
+    try:
+        content = read_bytes(path, MAX_BYTES)
+        if len(content) > MAX_BYTES:
+            raise InvalidOption(f"has more than {MAX_BYTES} bytes; such a file never has").in_file(str(path))
+        text = content.decode()
+    except OSError as problem:
+        raise UnusableFile.of(problem, path, "read") from None
+    except UnicodeDecodeError:
+        raise InvalidOption("is not text in UTF-8").in_file(str(path)) from None
+    try:
+        return _as_spec(spec, from_json_or_yaml(text))
+    except DocumentError as error:
+        cause = error.problem
+        found = InvalidOption(cause.problem, cause.path) if isinstance(cause, HetoptError) else InvalidOption(cause)
+        raise found.in_file(str(path), error.found_line(text)) from None
+
+
+def _as_spec(spec: type[Spec], content: Any) -> Spec:
+    if not isinstance(content, dict):
+        found = "nothing" if content is None else checks.shown(content)
+        raise DocumentError(f"holds {found}; it must be a mapping with the keys {', '.join(spec.model_fields)}")
+    try:
+        return spec.model_validate(content)
+    except ValidationError as problem:
+        from hetopt.data.instance_files import first_error  # needs all of an instance's classes: only when it is needed
+
+        raise first_error(problem, "the file") from None
 
 
 def read_job(path: Path) -> JobSpec:
@@ -128,14 +176,16 @@ def read_job(path: Path) -> JobSpec:
     spec = read_spec(JobSpec, path)
     folder = Path(os.path.abspath(path)).parent
     cwd = Path(os.path.normpath(folder / os.path.expanduser(spec.cwd))) if spec.cwd else folder  # never raises
+    problem = None
     if any("\ud800" <= letter <= "\udfff" for letter in str(cwd)):  # bytes that are no letters
-        raise InvalidOption(f"is {str(cwd)!r}, which is not UTF-8", "cwd").in_file(str(path))
-    if not cwd.is_dir():
-        raise InvalidOption(f"is {spec.cwd!r}, and {cwd} is no folder", "cwd").in_file(str(path))
+        problem = InvalidOption(f"is {str(cwd)!r}, which is not UTF-8", "cwd")
+    elif not cwd.is_dir():
+        problem = InvalidOption(f"is {spec.cwd!r}, and {cwd} is no folder", "cwd")
     for name, value in spec.environment.items():
         if not name.isidentifier() or "\0" in value:
             problem = InvalidOption(f"has {name!r}; it must be the name of a variable", "environment")
-            raise problem.in_file(str(path))
-    if spec.steps > MOST_COUNTED:
-        raise InvalidOption(f"is {spec.steps}; it may be {MOST_COUNTED} at most", "steps").in_file(str(path))
+        elif name in SET_FOR_JOBS:
+            problem = InvalidOption(f"has {name}; hetopt sets {', '.join(sorted(SET_FOR_JOBS))}", "environment")
+    if problem is not None:
+        raise problem.in_file(str(path))
     return spec.model_copy(update={"cwd": str(cwd)})

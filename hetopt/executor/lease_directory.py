@@ -35,8 +35,18 @@ from typing import Any
 
 LEASE, RENEWED, STOP, STOP_AT, PORT, TICKED = "lease.json", "renewed", "stop", "stop_at", "port", "ticked"
 PROGRESS, LOSSES, OUTCOME, CHECKPOINTS = "progress.json", "losses.jsonl", "outcome.json", "checkpoints"
+LOG_BYTES = 1 << 30
+"""Limit of a job's log on each node where the job's file has none."""
+
 TAG_VARIABLE = "HETOPT_TAG"
 """Environment variable of every process of a lease: its tag, a dot, the node's number (``runner`` for runners)."""
+
+SET_FOR_JOBS = {
+    *("CUDA_VISIBLE_DEVICES", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("HETOPT_LEASE", TAG_VARIABLE, "HETOPT_GPU_TYPES", "HETOPT_WORKERS_HERE", "HETOPT_NODE_RANK", "HETOPT_NODES"),
+    "SPT_NOENV",
+}
+"""Environment variables that a runner sets for the processes of a job, which its file may not."""
 
 
 def claim_file(rank: int) -> str:

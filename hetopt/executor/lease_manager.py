@@ -17,7 +17,6 @@ from pathlib import Path
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor.cache import Cache
 from hetopt.executor.damaged_rows import DamagedRow
 from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refused
 from hetopt.executor.lease_record import INTENT, PROFILE, LeaseRecord, LeaseTimeouts
@@ -32,9 +31,9 @@ from hetopt.executor.leases import (
     seal,
     set_leases,
 )
-from hetopt.executor.leases_folder import check_there
 from hetopt.executor.speeds import learn
-from hetopt.executor.state_database import LEASES, StateDatabase
+from hetopt.executor.state_database import LEASES, Cache, StateDatabase
+from hetopt.executor.state_folder import check_leases_folder
 
 ANSWERS_SINCE = "engine_back"
 """Key in table meta: the second at which the engine answered again after its last outage; inf during one."""
@@ -185,7 +184,7 @@ class LeaseManager:
             The folder of all leases is gone.
         """
         self.problems, self._attempted = [], set()
-        check_there(self.folder)
+        check_leases_folder(self.folder)
         self._nodes = {node.name: node for node in nodes}
         self.start([lease for lease in leases if lease.state == INTENT])
         phases = dict[str, Phase]()

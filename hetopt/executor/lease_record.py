@@ -23,9 +23,6 @@ INTENT, STARTED, SEALED = "intent", "started", "sealed"
 TRAIN, PROFILE = "train", "profile"
 """Kinds."""
 
-LOG_BYTES = 1 << 30
-"""Limit of a job's log on each node where the job's file has none."""
-
 
 @dataclass(frozen=True)
 class LeaseTimeouts:

@@ -10,7 +10,8 @@ from typing import Any
 
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.damaged_rows import DamagedRow, spec_fields
-from hetopt.executor.lease_record import INTENT, LOG_BYTES, SEALED, STARTED, TRAIN, LeaseRecord, Seat, by_node
+from hetopt.executor.lease_directory import LOG_BYTES
+from hetopt.executor.lease_record import INTENT, SEALED, STARTED, TRAIN, LeaseRecord, Seat, by_node
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
 from hetopt.executor.schema import HELD_DEVICE, HELD_NUMBER
 from hetopt.executor.state_database import StateDatabase

@@ -12,13 +12,12 @@ from typing import Any
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor.cache import Cache
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.damaged_rows import DamagedRow, merge_parts
 from hetopt.executor.leases import job_numbered, steps_of
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
-from hetopt.executor.state_database import StateDatabase
+from hetopt.executor.state_database import Cache, StateDatabase
 
 MAX_PAUSE = 60.0
 """Longest time in seconds between two attempts at a merge that fails, for example because of a full disk."""

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from hetopt.executor.cache import Cache
 from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.lease_record import INTENT
 from hetopt.executor.leases import OpenLease, StopReason
-from hetopt.executor.state_database import StateDatabase
+from hetopt.executor.state_database import Cache, StateDatabase
 
 UNUSED_SECONDS = 300.0
 """Seats of a lease that the engine did not begin are granted again after this time: others use cores there, say."""

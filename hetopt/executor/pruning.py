@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +19,9 @@ from hetopt.executor.connection import Connection
 from hetopt.executor.damaged_rows import merge_parts
 from hetopt.executor.event_log import last_logged
 from hetopt.executor.lease_directory import sync_folder
-from hetopt.executor.leases_folder import MARK
 from hetopt.executor.measured_log import KINDS
 from hetopt.executor.state_database import EVENTS, LEASES, StateDatabase
+from hetopt.executor.state_folder import MARK
 
 ASIDE = ".pruned-"
 """Begins the name of a directory that is being removed."""
@@ -69,46 +70,42 @@ def prune(database: StateDatabase, older: float, *, dry_run: bool = False) -> Pr
     DamagedRow
         It cannot be read which checkpoints are being merged.
     """
-    limit, found, merged = database.now() - older, Pruned(), list[Path]()
+    limit, found = database.now() - older, Pruned()
     with database.reading() as connection:
         # All of these stay so: what is sealed and merged is never resumed from, unless it is committed already.
-        leases = old_leases(connection, limit)
-        merges = old_merges(connection, database.cluster, limit)
+        leases = _old_leases(connection, limit)
+        merges = _old_merges(connection, database.cluster, limit)
         named = connection.column("SELECT DISTINCT folder FROM leases WHERE folder != ''")
-    rest = re.compile(rf"{re.escape(ASIDE)}\w+-{database.cluster}-[\d-]+")
-    for folder in sorted({*map(Path, named), database.folder / LEASES}):
-        for name in _directories(folder, found):
-            if dry_run and (name in leases or name in merges or rest.fullmatch(name)):
-                found.directories += 1
-                found.bytes += _size(folder / name)
-            elif rest.fullmatch(name):
-                _remove(folder / name, found)
-            elif name in leases:
-                _remove(_set_aside(folder / name, found), found)
-            elif name in merges:
-                merged.append(folder / name)
+    folders = sorted({*map(Path, named), database.folder / LEASES})
+    paths = [folder / name for folder in folders for name in _directories(folder, found)]
+    aside = re.compile(rf"{re.escape(ASIDE)}\w+-{database.cluster}-[\d-]+")
+    old = [path for path in paths if path.name in leases or aside.fullmatch(path.name)]
+    merged = [path for path in paths if path.name in merges]
     if dry_run:
+        found.directories, found.bytes = len(old + merged), sum(map(_size, old + merged))
         found.events = len(_old_events(database, limit))
         return found
+    for path in old:
+        _remove(path if aside.fullmatch(path.name) else _set_aside(path, found), found)
     try:
         if merged:
             with database.writing() as connection:  # a job that is retried merges under the same name
-                still = old_merges(connection, database.cluster, limit)
+                still = _old_merges(connection, database.cluster, limit)
                 gone = [_set_aside(path, found) for path in merged if path.name in still]
-            for aside in gone:
-                _remove(aside, found)
-        old = _old_events(database, limit)
-        for begin in range(0, len(old), AT_ONCE):
+            for renamed in gone:
+                _remove(renamed, found)
+        events = _old_events(database, limit)
+        for begin in range(0, len(events), AT_ONCE):
+            part = events[begin : begin + AT_ONCE]
             with database.writing() as connection:
-                part = old[begin : begin + AT_ONCE]
                 connection.change("DELETE FROM events WHERE id IN (SELECT value FROM json_each(:part))", part=part)
-                found.events += len(part)
+            found.events += len(part)
     except UnusableFile as problem:
-        found.problems.append(str(problem))
+        found.problems.append(f"merged checkpoints and events that are left stay for now: {problem.problem}")
     return found
 
 
-def old_leases(connection: Connection, limit: float) -> set[str]:
+def _old_leases(connection: Connection, limit: float) -> set[str]:
     """Tags of the leases whose directories are not read any more, by the database."""
     query = """
         SELECT leases.tag FROM leases JOIN jobs ON jobs.id = leases.job
@@ -117,7 +114,7 @@ def old_leases(connection: Connection, limit: float) -> set[str]:
     return set(connection.column(query, limit=limit)) - _required(connection)
 
 
-def old_merges(connection: Connection, cluster: str, limit: float) -> set[str]:
+def _old_merges(connection: Connection, cluster: str, limit: float) -> set[str]:
     """Names of folders of merged checkpoints for which that holds; a job that may still run is not among them."""
     query = """
         SELECT id FROM jobs
@@ -143,42 +140,41 @@ def _required(connection: Connection) -> set[str]:
 
 def _directories(folder: Path, found: Pruned) -> list[str]:
     """Names in a folder of lease directories, without links; none where the folder is not there as it was."""
-    if not os.path.exists(folder / MARK):
-        return []
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError as problem:
-        found.problems.append(f"{folder}: {problem.strerror or problem}")
-        return []
+    with _problems_of(folder, found):
+        if os.path.exists(folder / MARK):
+            with os.scandir(folder) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    return []
 
 
 def _set_aside(path: Path, found: Pruned) -> Path | None:
     """Give a directory a name under which it is not read; None where that failed, or another process removes it."""
     aside = path.with_name(ASIDE + path.name)
-    try:
+    with _problems_of(path, found):
         os.rename(path, aside)
-    except FileNotFoundError:
-        return None
-    except OSError as problem:
-        found.problems.append(f"{path}: {problem.strerror or problem}")
-        return None
-    return aside
+        return aside
+    return None
 
 
 def _remove(path: Path | None, found: Pruned) -> None:
     if path is None:
         return
     size = _size(path)
-    try:
+    with _problems_of(path, found):
         shutil.rmtree(path)  # which follows no link
-    except FileNotFoundError:  # another process removes it, too
-        return
+        found.directories += 1
+        found.bytes += size
+
+
+@contextmanager
+def _problems_of(path: Path, found: Pruned) -> Iterator[None]:
+    """Add the problem of a directory to ``found``; where another process has removed it, that is none."""
+    try:
+        yield
+    except FileNotFoundError:
+        pass
     except OSError as problem:
-        found.problems.append(f"{path}: {problem.strerror or problem}")
-        return
-    found.directories += 1
-    found.bytes += size
+        found.problems.append(f"{path} stays for now: {problem.strerror or problem}")
 
 
 def _size(folder: Path) -> int:

@@ -9,12 +9,11 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from hetopt.checks import choices
+from hetopt.checks import check_name, choices, is_name
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.executor.clock import today
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.damaged_rows import DamagedRow, node_fields
-from hetopt.executor.names import check_name, is_name
 from hetopt.executor.state_database import StateDatabase
 
 if TYPE_CHECKING:

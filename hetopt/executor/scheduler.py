@@ -12,8 +12,8 @@ from typing import Any
 
 from hetopt.checks import counted
 from hetopt.errors import HetoptError
-from hetopt.executor.alerts import Alerts
 from hetopt.executor.cluster_state import ClusterState
+from hetopt.executor.event_log import Alerts
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.reconciler import write_targets
 from hetopt.executor.round_decision import RoundDecider, RoundDecision, Target, fitted

@@ -173,15 +173,7 @@ NAMES = {*TABLES, *UNIQUE_INDEXES, *INDEXES}
 """All tables and indexes."""
 
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "jobs": {
-        "committed": 0,
-        "lost": 0,
-        "epoch": 0,
-        "failures": 0,
-        "losses": 0,
-        "not_before": 0.0,
-        "cancelled": False,
-    },
+    "jobs": {"committed": 0, "lost": 0, "epoch": 0, "failures": 0, "losses": 0, "not_before": 0.0, "cancelled": False},
     "leases": {"forked": False, "merged": False},
     "speeds": {"steps": 0.0, "seconds": 0.0},
     "nodes": {"drained": False},

@@ -5,14 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import schema
@@ -25,16 +24,16 @@ from hetopt.executor.state_folder import (
     LEASES,
     LOCK,
     LOGGED,
+    NotWritten,
     UnwritableDisk,
-    check_folder,
-    check_not_lost,
     disk_problem,
-    file_size,
+    has_database,
     lost_database,
-    no_state,
 )
 
-__all__ = ["EVENTS", "LEASES", "LOCK", "LOGGED", "StateDatabase"]
+__all__ = ["EVENTS", "LEASES", "LOCK", "LOGGED", "Cache", "StateDatabase"]
+
+T = TypeVar("T")
 
 WAIT_SECONDS = 30.0
 """How long a transaction waits for that of another process."""
@@ -67,54 +66,40 @@ class StateDatabase:
     def __init__(self, folder: Path, *, make: bool = True) -> None:
         self.folder = folder.expanduser().absolute()
         self.path = self.folder / DATABASE
-        check_folder(self.folder, make=make)
-        size = file_size(self.path)
-        if size is None:
-            check_not_lost(self.folder)
-            if not make:
-                raise no_state(self.folder)
-            self._create()
-        elif not size:  # before it is opened: that would change its log
-            raise lost_database(self.folder)
         self._read_only, self._wait_seconds = False, WAIT_SECONDS
         self._free: list[Connection] = []
         self._watching: sqlite3.Connection | None = None
-        self._watchers = 0
         self._file: tuple[int, int] | None = None  # device and inode
         self._lock: int | None = None
         self.leases: str | None = None  # folder of the directories of new leases; None: with the state
-        facts, latest, complete = self._facts()
-        if not complete:
-            self._migrate()
-            facts, latest, _ = self._facts()
-        version, self.cluster = self._fact(facts, "version"), self._fact(facts, "cluster")
-        if version != str(schema.VERSION):
-            raise InvalidOption(f"{self.path} is of version {version}; this hetopt reads {schema.VERSION}")
+        if not has_database(self.folder, make=make):
+            self._create()
+        facts, latest = self._facts()
+        self.cluster = facts["cluster"]
         try:
-            self.clock = Clock.of(self._fact(facts, "clock"), latest)
+            self.clock = Clock.of(facts["clock"], latest)
         except (ValueError, LookupError, TypeError):
             raise UnusableFile(f"{self.path} is damaged: row 'clock' of table meta is {facts['clock']!r}") from None
         self._file = self._identity()
 
-    def _facts(self) -> tuple[dict[str, str], float, bool]:
-        """The rows of table meta, the time of the newest event in seconds, and whether all tables are of this version.
-
-        A database is published complete, so one without tables is not new.
-        """
+    def _facts(self) -> tuple[dict[str, str], float]:
+        """The rows of table meta, and the time of the newest event in seconds; tables are migrated before."""
         with self.reading() as connection:
             names = set(connection.column("SELECT name FROM sqlite_master"))
-            if "meta" not in names:
+            if "meta" not in names:  # a database is published complete, so this one is not new
                 raise lost_database(self.folder)
             facts = dict(connection.tuples("SELECT key, value FROM meta"))
-            version = facts.get("version")
-            complete = version not in schema.MIGRATIONS and (version != str(schema.VERSION) or names >= schema.NAMES)
-            newest = connection.value("SELECT max(time) FROM events") if "events" in names else None
-            return facts, float(newest or 0.0), complete
-
-    def _fact(self, facts: Mapping[str, str], key: str) -> str:
-        if key not in facts:
-            raise UnusableFile(f"{self.path} is damaged: table meta has no row {key!r}; restore it from a backup")
-        return facts[key]
+            for key in ("version", "cluster", "clock"):
+                if key not in facts:
+                    why = f"table meta has no row {key!r}; restore it from a backup"
+                    raise UnusableFile(f"{self.path} is damaged: {why}")
+            version, current = facts["version"], str(schema.VERSION)
+            if version == current and names >= schema.NAMES:
+                return facts, float(connection.value("SELECT max(time) FROM events") or 0.0)
+            if version != current and version not in schema.MIGRATIONS:
+                raise InvalidOption(f"{self.path} is of version {version}; this hetopt reads {current}")
+        self._migrate()
+        return self._facts()
 
     def _create(self) -> None:
         """Publish a new database complete, unless another process does so first."""
@@ -125,7 +110,7 @@ class StateDatabase:
                 connection.execute("BEGIN IMMEDIATE")
                 for statement in schema.statements():
                     connection.execute(statement)
-                facts = {"version": str(schema.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
+                facts = {"version": str(schema.VERSION), "cluster": os.urandom(3).hex(), "clock": Clock.begin().text}
                 connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
                 connection.execute("COMMIT")
             with suppress(FileExistsError):
@@ -133,7 +118,7 @@ class StateDatabase:
             sync_folder(self.folder)
         except (OSError, sqlite3.Error) as problem:
             if (why := disk_problem(self.folder)) is not None:
-                raise UnwritableDisk(f"{why}; nothing has been changed") from None
+                raise UnwritableDisk(why) from None
             raise UnusableFile.of(problem, self.path, "made") from None
         finally:
             for ending in ("", "-wal", "-shm"):
@@ -210,8 +195,8 @@ class StateDatabase:
             if why is None and _code(problem) == sqlite3.SQLITE_FULL:
                 why = f"the disk of {self.folder} is full"
             if why is not None:
-                raise UnwritableDisk(f"{why}; nothing has been changed") from None
-            raise UnusableFile(f"{self.path}: {problem}; nothing has been changed") from None
+                raise UnwritableDisk(why) from None
+            raise NotWritten(f"{self.path}: {problem}") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise UnusableFile(f"{self.path} is damaged: {problem}") from None
 
@@ -244,21 +229,14 @@ class StateDatabase:
         connection.copied = True
         return connection
 
-    def _signature(self) -> tuple[object, ...]:
+    def _signature(self) -> list[tuple[int, ...]]:
         """Changes when the files of the database do."""
-        found: list[object] = []
-        for ending in ("", "-wal"):
-            with suppress(OSError):
-                status = os.stat(f"{self.path}{ending}")
-                found.append((ending, status.st_ino, status.st_size, status.st_mtime_ns))
-        return tuple(found)
+        found = [_status(f"{self.path}{ending}") for ending in ("", "-wal")]
+        return [(one.st_ino, one.st_size, one.st_mtime_ns) if one else () for one in found]
 
     def _identity(self) -> tuple[int, int] | None:
-        try:
-            status = os.stat(self.path)
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
+        status = _status(self.path)
+        return None if status is None else (status.st_dev, status.st_ino)
 
     def _check_file(self) -> None:
         """Raise :class:`UnusableFile` where the database is no longer the file that was opened."""
@@ -294,11 +272,10 @@ class StateDatabase:
         self._check_file()
         try:
             if self._watching is None:
-                self._watching = sqlite3.connect(
-                    uri(self.path), uri=True, timeout=WAIT_SECONDS, check_same_thread=False
-                )
-                self._watchers += 1  # numbers of different connections cannot be compared
-            return self._watchers, self._watching.execute("PRAGMA data_version").fetchone()[0]
+                more: dict[str, Any] = {"timeout": WAIT_SECONDS, "check_same_thread": False}
+                self._watching = sqlite3.connect(uri(self.path), uri=True, **more)
+            # with the connection: numbers of different ones cannot be compared
+            return self._watching, self._watching.execute("PRAGMA data_version").fetchone()[0]
         except sqlite3.OperationalError:
             self.disconnect()
             return self._signature()
@@ -338,7 +315,14 @@ class StateDatabase:
         """
         if self._lock is not None:
             return
-        handle = _open_lock(self.folder / LOCK)
+        path = self.folder / LOCK
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as problem:
+            try:
+                handle = os.open(path, os.O_RDONLY)  # on a read-only disk a file can be locked, too
+            except OSError:
+                raise UnusableFile.of(problem, path, "opened") from None
         if not _locked(handle):
             process = _process(handle)
             os.close(handle)
@@ -378,18 +362,35 @@ class StateDatabase:
         self.close()
 
 
+class Cache:
+    """Results of queries, valid until ``database`` changes; between most steps of a controller nothing does."""
+
+    def __init__(self, database: StateDatabase) -> None:
+        self._database = database
+        self._version: object = None
+        self._results: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, read: Callable[[], T]) -> T:
+        """The result of ``read``, now or since the last change."""
+        if (version := self._database.version()) != self._version:
+            self._results.clear()
+            self._version = version
+        if key not in self._results:
+            self._results[key] = read()
+        result: T = self._results[key]
+        return result
+
+
 def _code(problem: sqlite3.OperationalError) -> int:
     """SQLite's primary error code; 0 for an error of this package."""
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF
 
 
-def _open_lock(path: Path) -> int:
+def _status(path: Path | str) -> os.stat_result | None:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as problem:
-        with suppress(OSError):  # on a read-only disk a file can be locked, too
-            return os.open(path, os.O_RDONLY)
-        raise UnusableFile.of(problem, path, "opened") from None
+        return os.stat(path)
+    except OSError:
+        return None
 
 
 def _process(handle: int) -> int | None:

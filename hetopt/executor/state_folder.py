@@ -1,4 +1,4 @@
-"""The folder with the state of a cluster, and what is checked before anything in it is read.
+"""The folders with the state of a cluster and with its lease directories: what is checked before they are used.
 
 Apart from the database, so that completion in shells need not import that.
 """
@@ -17,6 +17,9 @@ DATABASE, LOCK, EVENTS, LEASES = "state.db", "controller.lock", "events.jsonl", 
 LOGGED = "events.logged"
 """Number of the last event that was ever in the log file, which an administrator may rotate or remove."""
 
+MARK = ".hetopt"
+"""A file in the folder of lease directories: where it is absent, that is another folder, or its server is away."""
+
 MIN_FREE_BYTES = 65536
 """With less room on the disk SQLite cannot even begin to read a database that no process has open."""
 
@@ -24,7 +27,14 @@ NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gluster
 """File systems on which SQLite's locks cannot be relied on."""
 
 
-class UnwritableDisk(UnusableFile):
+class NotWritten(UnusableFile):
+    """A transaction has failed; ``problem`` is why."""
+
+    def __str__(self) -> str:
+        return f"{self.problem}; nothing has been changed"
+
+
+class UnwritableDisk(NotWritten):
     """The disk of the state is full or read-only."""
 
 
@@ -35,33 +45,44 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hetopt"
 
 
-def check_folder(folder: Path, *, make: bool) -> None:
-    """Check owner, mode and file system of a state folder; no file in it is read before.
+def has_database(folder: Path, *, make: bool) -> bool:
+    """Whether a state folder has a database. Its owner, mode and file system are checked before a file in it is read.
 
     Parameters
     ----------
     make:
-        Make it, for its owner alone, where it is absent; otherwise that is an error.
+        Make the folder, for its owner alone, where it is absent; otherwise that is an error, also of the database.
 
     Raises
     ------
     UnusableFile
-        It is absent and cannot be made, belongs to another user, is open to others, or is on a file server.
+        The folder is absent and cannot be made, belongs to another user, is open to others, or is on a file server; or
+        its database was lost: it is empty, or absent beside leases or events, so no new cluster is to replace it.
     """
+    _check_folder(folder, make=make)
+    size = _size(folder / DATABASE)
+    if size is None and (not _left(folder) or _size(folder / DATABASE)):  # the latter: another process has just made it
+        if not make:
+            raise _no_state(folder)
+        return False
+    if not size:
+        raise lost_database(folder)
+    return True
+
+
+def _check_folder(folder: Path, *, make: bool) -> None:
     try:
-        if make:
+        if make and not folder.exists():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.stat()
-    except (FileExistsError, NotADirectoryError):
-        raise UnusableFile("is not a folder").in_file(str(folder)) from None
     except OSError as problem:
         if isinstance(problem, FileNotFoundError) and not make:
-            raise no_state(folder) from None
+            raise _no_state(folder) from None
         raise UnusableFile.of(problem, folder, "made" if make else "read") from None
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableFile("is not a folder").in_file(str(folder))
     if status.st_uid != os.geteuid():
-        owner, own = user_name(status.st_uid), user_name(os.geteuid())
+        owner, own = _user_name(status.st_uid), _user_name(os.geteuid())
         raise UnusableFile(
             f"{folder} belongs to user {owner}, and this process runs as {own}: a cluster has one user. "
             f"Run it as {owner}, or name another folder with --state"
@@ -70,22 +91,10 @@ def check_folder(folder: Path, *, make: bool) -> None:
         raise UnusableFile(
             f"{folder} may be entered by other users (mode {mode:o}); it must be 700: chmod 700 {folder}"
         )
-    if (kind := file_system(folder)) in NETWORKED:
+    if (kind := _mount(folder)[0]) in NETWORKED:
         raise UnusableFile(
             f"{folder} is on {kind}; the state must be on a local disk (lease directories may be shared, see --leases)"
         )
-
-
-def check_not_lost(folder: Path) -> None:
-    """Refuse to make a new database beside leases or events, which are those of a database that was lost.
-
-    Raises
-    ------
-    UnusableFile
-        There are such files.
-    """
-    if _left(folder) and file_size(folder / DATABASE) is None:  # else another process has just made it
-        raise lost_database(folder)
 
 
 def lost_database(folder: Path) -> UnusableFile:
@@ -98,33 +107,11 @@ def lost_database(folder: Path) -> UnusableFile:
     )
 
 
-def _left(folder: Path) -> list[str]:
-    """What a cluster has left in a folder beside its database."""
-    found = [name for name in (EVENTS, LOGGED, f"{DATABASE}-wal") if file_size(folder / name)]
-    return found + [LEASES] * any(path.is_dir() for path in folder.glob(f"{LEASES}/*"))
-
-
-def no_state(folder: Path) -> UnusableFile:
+def _no_state(folder: Path) -> UnusableFile:
     """The error for a folder without a cluster."""
     return UnusableFile(
         f"{folder} has no state of a cluster; `hetopt submit` and `hetopt run` make it, --state names it"
     )
-
-
-def file_size(path: Path) -> int | None:
-    """Bytes of a file; None where it is absent."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None
-
-
-def user_name(number: int) -> str:
-    """Name of a user; the number where it has none."""
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
 
 
 def disk_problem(folder: Path) -> str | None:
@@ -133,7 +120,8 @@ def disk_problem(folder: Path) -> str | None:
         disk = os.statvfs(folder)
     except OSError:
         return None
-    if disk.f_flag & os.ST_RDONLY:
+    # after an error of the disk, Linux since 6.14 shows only the option
+    if disk.f_flag & os.ST_RDONLY or "emergency_ro" in _mount(folder)[1]:
         return f"the disk of {folder} is read-only"
     free = disk.f_bavail if os.geteuid() else disk.f_bfree  # some blocks are reserved for root
     if disk.f_blocks and free * disk.f_frsize < MIN_FREE_BYTES:  # without blocks: the file system reports no sizes
@@ -141,14 +129,45 @@ def disk_problem(folder: Path) -> str | None:
     return None
 
 
-def file_system(path: Path) -> str:
-    """Kind of the file system of a folder, such as ``ext4``."""
-    best, kind = "", ""
+def check_leases_folder(folder: Path) -> None:
+    """Raise :class:`UnusableFile` where the folder of lease directories is not the one that it was."""
+    if not (folder / MARK).exists():
+        raise UnusableFile(
+            f"{folder} is not there as it was, so nothing is decided: is its file server mounted? "
+            f"If all in it is lost for good: mkdir -p {folder} && touch {folder / MARK}"
+        )
+
+
+def _left(folder: Path) -> list[str]:
+    """What a cluster has left in a folder beside its database."""
+    found = [name for name in (EVENTS, LOGGED, f"{DATABASE}-wal") if _size(folder / name)]
+    return found + [LEASES] * any(path.is_dir() for path in folder.glob(f"{LEASES}/*"))
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a file; None where it is absent."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _user_name(number: int) -> str:
+    """Name of a user; the number where it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _mount(path: Path) -> tuple[str, list[str]]:
+    """Kind of the file system of a folder, such as ``ext4``, and the options with which it is mounted."""
+    longest, kind, options = "", "", ""
     target = os.path.realpath(path)
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
         for line in mounts:
-            _, where, what, *_ = line.split(" ")
+            _, where, what, how, *_ = line.split(" ")
             where = where.encode().decode("unicode_escape")
-            if (target == where or target.startswith(where.rstrip("/") + "/")) and len(where) >= len(best):
-                best, kind = where, what
-    return kind
+            if (target == where or target.startswith(where.rstrip("/") + "/")) and len(where) >= len(longest):
+                longest, kind, options = where, what, how
+    return kind, options.split(",")

@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetopt.checks import check_name
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase
 from hetopt.executor.engines.slots import read_slots
-from hetopt.executor.names import check_name
 from hetopt.executor.processes import cgroup_pids, cgroups_of, kill_cgroup, remove_empty_cgroups, send, tagged
 
 if TYPE_CHECKING:

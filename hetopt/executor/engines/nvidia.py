@@ -40,7 +40,7 @@ OUTPUT_BYTES = 1 << 20
 """Room for the output of a query, which is read after its end."""
 
 LONGEST = 63
-"""Longest name of a GPU type (:func:`~hetopt.executor.names.check_name`)."""
+"""Longest name of a GPU type (:func:`~hetopt.checks.check_name`)."""
 
 _MAKER = re.compile(r"(?:(?:NVIDIA|Tesla|GeForce)-)+")
 _PROFILE = re.compile(r"(?:[0-9]{1,3}c\.)?[0-9]{1,3}g\.[0-9]{1,4}gb(?:[+-][A-Za-z.]{1,12})?")

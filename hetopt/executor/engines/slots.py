@@ -10,8 +10,7 @@ from pydantic import Field
 from hetopt.data.file_values import Natural, Part
 from hetopt.errors import InvalidOption
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.job_file import Bytes, Named
-from hetopt.executor.spec_files import read_spec
+from hetopt.executor.job_file import Bytes, Named, read_spec
 
 MOST_SLOTS = 4096
 """On one host, so that a mistyped number does not fill the memory."""

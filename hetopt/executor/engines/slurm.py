@@ -12,13 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hetopt.checks import choices, counted
+from hetopt.checks import check_name, choices, counted
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines import slurm_commands as commands
 from hetopt.executor.engines.engine import EngineDown, LeaseRecord, Node, Phase, Refused, Seat
 from hetopt.executor.engines.slurm_commands import Partition, SlurmNode, call, megabytes_of, number, show
-from hetopt.executor.names import check_name
 
 SCRIPT = '#!/bin/sh\nexec "$@"\n'
 """The batch script; its arguments are the runner. Without ``exec`` a signal would end the shell and so the job."""
