@@ -270,7 +270,7 @@ class _History:
         failed = over and i % 9 == 4
         why = "it exited with code 1; hetopt logs <b>shows</b> what it printed" if failed else None
         if not over:
-            why = "others come first this round"
+            why = "other jobs have priority in this round"
         job = self.recorded.job(
             row["name"],
             row["submitted"],

@@ -167,7 +167,7 @@ def test_a_gpu_type_that_no_node_has_is_named_in_the_reason(lab: Path, run: Run)
     with interrupted_when(over):
         run("run", "--round", "0.5s", *SLOW)
     late = jobs_of(run)["late"]
-    assert (late["state"], late["reason"]) == ("queued", "gpu_types names h100, which the cluster does not have now")
+    assert (late["state"], late["reason"]) == ("queued", "no node has a GPU of its gpu_types (h100)")
 
 
 def test_a_new_round_length_applies_at_once(lab: Path, run: Run) -> None:

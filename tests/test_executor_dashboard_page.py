@@ -101,7 +101,7 @@ def test_the_busy_page_shows_what_is_in_the_state_database(tmp_path: Path) -> No
     assert "Duplicate jobid <17>" in shown
     for job in state.snapshot.jobs:
         assert job["name"] in shown
-    assert "others come first this round" in shown
+    assert "other jobs have priority in this round" in shown
     assert "overdue" not in shown
     assert "1.03 h" in shown
     tips = re.findall(r"<title>([^<]*)</title><path", text)

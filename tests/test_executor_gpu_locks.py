@@ -24,6 +24,7 @@ from hetopt.executor.engines.local import LocalEngine, holders, lock_gpus
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.processes import tagged
 from hetopt.executor.queue import cancel, submit
+from hetopt.executor.snapshot import snapshot
 from hetopt.executor.state_database import StateDatabase
 from hetopt.models.hadare.corrected_throughput import estimated
 
@@ -128,7 +129,7 @@ def test_two_state_folders_do_not_share_a_gpu(two: tuple[Cluster, Cluster], tmp_
     assert second.controller.manager.leases() == []
     (node,) = second.controller.engine.nodes()
     assert node.note == f"{device} is in use by lease {holder}"
-    assert rows(second.database)[0]["reason"].startswith("no GPU is free now")
+    assert snapshot(second.database).jobs[0]["reason"].startswith("no GPU is available: all are in use outside hetopt")
     cancel(first.database, "a")
     second.until(lambda: lines_of(tmp_path / "b"), first)
     assert lines_of(tmp_path / "a")[-1][2] == "stops"

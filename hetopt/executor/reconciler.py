@@ -23,10 +23,7 @@ from hetopt.simulation.profiling import fewest
 
 def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
     """Record the targets of a new decision in place of those of the last one."""
-    rows = [
-        {"job": t.job, "copy": t.copy, "seats": json.dumps(t.seats), "work": t.work, "until_step": None}
-        for t in targets
-    ]
+    rows = [{"job": t.job, "copy": t.copy, "seats": json.dumps(t.seats), "work": t.work} for t in targets]
     connection.change("DELETE FROM targets")
     connection.insert_all("targets", rows)
     connection.change("DELETE FROM targets WHERE job NOT IN (SELECT id FROM jobs WHERE state = 'queued')")
