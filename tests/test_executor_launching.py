@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import json
 import os
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +20,6 @@ from executor_leases import (
     alive,
     content_of,
     ended,
-    full_disk,
-    hidden,
     lines_of,
     make_lease,
     recorded,
@@ -31,7 +32,7 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.job_file import read_job
 from hetopt.executor.queue import submit
-from hetopt.executor.runner import Runner, move_log
+from hetopt.executor.runner import Runner, remove_beginning
 from hetopt.executor.state_database import StateDatabase
 
 TRAIN = """
@@ -168,56 +169,38 @@ def test_a_node_that_waits_for_the_port_can_be_stopped(runners: Runners, tmp_pat
 
 
 def test_the_log_has_a_limit(runners: Runners) -> None:
-    """The newest output is retained, in order and without a gap inside of each file."""
-    program = "for i in range(400): print(i, 'x' * 90, flush=True); __import__('time').sleep(0.002)"
-    folder = runners.lease(program, log_bytes=20_000)
-    assert runners.run(folder)["reason"] == "ended"
-    lines = [line for name in ("log-0.old", "log-0") for line in (folder / name).read_text().splitlines()]
-    numbers = [int(line.split()[0]) for line in lines]
-    assert numbers[-1] == 399
-    assert numbers == sorted(set(numbers))
-    assert len(numbers) < 400
-    assert (folder / "log-0.old").stat().st_size + (folder / "log-0").stat().st_size < 39_000
-
-
-def test_output_during_the_copy_of_a_log_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job appends while the log is copied, after the first part and after the last one; then it goes on."""
-    path, sendfile, copied = tmp_path / "log-0", os.sendfile, list[int]()
-    (tmp_path / "log-0.old").write_text("from before")
-
-    def slow(target: int, source: int, offset: None, count: int) -> int:
-        copied.append(sendfile(target, source, offset, min(count, 4)))
-        if copied in ([4], [4, 4, 4, 2, 0]):
-            job.write(b"later ")
-        return copied[-1]
-
-    with path.open("ab", buffering=0) as job:
-        job.write(b"12345678")
-        monkeypatch.setattr(os, "sendfile", slow)
-        move_log(path, 100)
-        job.write(b"new")
-    assert (tmp_path / "log-0.old").read_text() == "12345678later later "
-    assert path.read_text() == "new"
-    assert hidden(tmp_path) == []
-
-
-def test_a_log_that_cannot_be_copied_is_unchanged(tmp_path: Path) -> None:
-    path = tmp_path / "log-0"
-    path.write_text("x" * 100)
-    (tmp_path / "log-0.old").write_text("from before")
-    with full_disk(), pytest.raises(OSError, match="File too large"):
-        move_log(path, 1000)
-    assert (path.read_text(), (tmp_path / "log-0.old").read_text()) == ("x" * 100, "from before")
-    assert hidden(tmp_path) == []
-
-
-def test_a_log_that_takes_long_to_copy_does_not_delay_a_stop(runners: Runners, tmp_path: Path) -> None:
-    folder = runners.lease(f"print('x' * 1000, flush=True)\n{COUNT}", tmp_path / "book", log_bytes=300)
-    process = runners.start(folder, before="import os, time; os.sendfile = lambda *_: time.sleep(10_000)")
-    until(lambda: lines_of(tmp_path / "book") and hidden(folder), "its log is copied")
+    """The newest output is retained, whole, at its place; what is before it takes no room."""
+    program = "for i in range(4000): print(f'{i:99d}', flush=True)\n__import__('time').sleep(10_000)"
+    folder = runners.lease(program, log_bytes=200_000)
+    process, log = runners.start(folder), folder / files.log_file(0)
+    until(lambda: log.exists() and log.stat().st_size == 400_000, "all is printed")
+    until(lambda: log.stat().st_blocks * 512 <= 200_000, "the beginning is removed")
     process.terminate()
-    assert ended(process, folder) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
-    assert (folder / files.log_file(0)).stat().st_size == 1001
+    assert ended(process, folder)["reason"] == "stopped"
+    whole = "".join(f"{i:99d}\n" for i in range(4000)).encode()
+    with log.open("rb") as file:
+        begin = os.lseek(file.fileno(), 0, os.SEEK_DATA)
+        assert os.pread(file.fileno(), len(whole), begin) == whole[begin:]
+    assert 0 < begin <= 300_000
+    assert not log.read_bytes()[:begin].strip(b"\0")
+
+
+def test_a_log_on_a_file_system_without_holes_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not where the call fails for another reason."""
+    path, numbers = tmp_path / "log-0", [errno.EIO, errno.EOPNOTSUPP]
+    path.write_text("x" * 10_000)
+
+    def refuse(*_: object) -> int:
+        ctypes.set_errno(numbers.pop(0))
+        return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(fallocate=refuse))
+    assert remove_beginning(path, 100) == 0, "less than a block"
+    with pytest.raises(OSError, match="Input/output error"):
+        remove_beginning(path, 5000)
+    assert path.stat().st_size == 10_000
+    assert remove_beginning(path, 5000) == 0
+    assert path.stat().st_size == 0
 
 
 @pytest.mark.parametrize(

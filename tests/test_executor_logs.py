@@ -21,7 +21,8 @@ from waiting import PATIENCE
 from hetopt.errors import UnknownName
 from hetopt.executor import job_logs
 from hetopt.executor.commands import logs
-from hetopt.executor.job_logs import LOST, _LogReader, printed
+from hetopt.executor.job_logs import REMOVED, _LogReader, printed
+from hetopt.executor.runner import remove_beginning
 from hetopt.presentation.console import printable
 
 
@@ -64,162 +65,73 @@ def job(tmp_path: Path) -> Iterator[Job]:
 TEXTS = st.binary(max_size=60) | st.lists(st.sampled_from([b"a", b"\n"]), max_size=60).map(b"".join)
 
 
-@given(TEXTS, TEXTS, st.integers(0, 9), st.integers(1, 9))
+@given(TEXTS, st.integers(0, 9), st.integers(1, 9))
 def test_the_last_lines_equal_those_by_brute_force(
-    tmp_path_factory: pytest.TempPathFactory, old: bytes, content: bytes, lines: int, block: int
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, lines: int, block: int
 ) -> None:
-    """Also where the log has fewer, and the rest are in `.old`, of which the log is no copy."""
     path = tmp_path_factory.mktemp("log") / "log-0"
     path.write_bytes(content)
-    if old:
-        path.with_name("log-0.old").write_bytes(old)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job_logs, "BLOCK_BYTES", block)
         found = b"".join(iter(_LogReader(path, lines).read, b""))
-    whole = re.findall(rb"[^\n]*\n|[^\n]+\Z", content if content.startswith(old) else old + content)
+    whole = re.findall(rb"[^\n]*\n|[^\n]+\Z", content)
     assert found == b"".join(whole[-lines:])
 
 
-class Rotated:
-    """A log that is written and rotated as by a runner, in single steps."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.old = path, path.with_name(f"{path.name}.old")
-        path.touch()
-        self.written = 0
-
-    def append(self, lines: int = 1) -> None:
-        with self.path.open("a") as file:
-            for _ in range(lines):
-                self.written += 1
-                file.write(f"{self.written}\n")
-
-    def copy(self, part: float = 1.0) -> None:
-        content = self.path.read_bytes()
-        self.old.write_bytes(content[: round(part * len(content))])
-
-    def empty(self) -> None:
-        os.truncate(self.path, 0)
-
-    def rotate(self) -> None:
-        self.copy()
-        self.empty()
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 12), st.sampled_from("skipr"), st.booleans()), max_size=12), st.integers(1, 99)
-)
-def test_a_reader_gets_each_line_once_over_rotations(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, bool]], block: int
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 3)), max_size=12))
+def test_a_reader_gets_each_byte_once_unless_it_was_removed_before(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, int]]
 ) -> None:
-    """It reads between any two steps of rotations, and within them, and to the end between two."""
-    log = Rotated(tmp_path_factory.mktemp("log") / "log-0")
-    reader, found = _LogReader(log.path, 0), list[bytes]()
+    """The beginning is removed between any two reads, as by a runner; a notice stands for what is missing."""
+    path, whole, found, expected = tmp_path_factory.mktemp("log") / "log-0", b"", b"", b""
+    path.touch()
+    reader, at, removed = _LogReader(path, 0), 0, 0
 
-    def read(parts: int = 10**9) -> None:
-        for _ in range(parts):
-            found.append(reader.read())
-            if not found[-1]:
-                return
+    def read(times: int) -> None:
+        nonlocal at, found, expected
+        for _ in range(times):
+            found += reader.read()
+            if at < removed:
+                expected += b"\n" * (at > 0 and not expected.endswith(b"\n")) + REMOVED
+                at = removed
+            else:
+                expected += whole[at : at + 5000]
+                at = min(len(whole), at + 5000)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job_logs, "BLOCK_BYTES", block)
-        for number, step, more in steps:
-            log.append(number)
-            read(number % 3)
-            if step == "s":
-                log.copy(0.5)
-                read(1)
-                log.copy()
-                read(more)
-                log.empty()
-            elif step == "k":
-                log.copy()
-                read()
-                log.empty()
-                log.append(20 * more)
-            elif step == "i":
-                log.copy(0.0)  # the runner dies during the copy
-            elif step == "r":
-                log.rotate()
-                log.append(more)
-                read(2)
-            read()
-    assert b"".join(found).decode().split() == [str(i + 1) for i in range(log.written)]
+        patch.setattr(job_logs, "BLOCK_BYTES", 5000)
+        for number, part, times in steps:
+            more = b"".join(b"%999d\n" % i for i in range(len(whole), len(whole) + 1000 * number, 1000))
+            with path.open("ab") as file:
+                file.write(more)
+            whole += more
+            read(times)
+            removed = max(removed, remove_beginning(path, part * len(whole) // 9))
+        read(99)
+    assert found == expected
 
 
-def test_what_two_rotations_have_removed_is_reported(tmp_path: Path) -> None:
-    log = Rotated(tmp_path / "log-0")
-    log.append()
-    reader = _LogReader(log.path, 0)
-    assert reader.read() == b"1\n"
-    for _ in range(2):
-        log.append()
-        log.rotate()
-    log.append()
-    assert list(iter(reader.read, b"")) == [LOST, b"3\n", b"4\n"]
-    os.truncate(log.path, 0)  # not by the runner
-    with log.path.open("a") as file:
-        file.write("5")
-    os.truncate(log.path, 0)
-    assert list(iter(reader.read, b"")) == [LOST]
-
-
-def test_a_job_is_followed_over_rotations(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each line comes in two writes, with rotations and reads between them."""
-    path, lines = job.lease(), [f"line {i}\n" for i in range(40)]
-    halves, log = [half for line in lines for half in (line[:4], line[4:])], Rotated(path)
-
-    def step() -> None:
-        with path.open("a") as file:
-            file.write("".join(halves[:5]))
-        del halves[:5]
-        if path.stat().st_size > 15:
-            log.rotate()
-        if not halves:
-            job.change("jobs", state="done")
-
-    monkeypatch.setattr(job_logs.time, "sleep", lambda _: step())
-    assert job.printed(follow=True).split("<==\n", 1)[1] == "".join(lines)
-
-
-def test_what_was_read_but_not_copied_is_shown_once(tmp_path: Path) -> None:
-    """Processes write until the log is emptied."""
-    log = Rotated(tmp_path / "log-0")
-    reader, found = _LogReader(log.path, 0), list[bytes]()
-    for _ in range(3):
-        log.append(4)
-        log.copy()
-        log.append(2)
-        found += iter(reader.read, b"")
-        log.empty()
-        found += iter(reader.read, b"")
-    assert b"".join(found).decode().split() == [str(i + 1) for i in range(18)]
-
-
-def test_lines_that_were_moved_are_shown_before_those_of_the_log(job: Job) -> None:
+def test_earlier_output_that_was_removed_is_reported(job: Job) -> None:
     log = job.lease()
-    log.with_name("log-0.old").write_text("1\n2\n3\nfo")
-    log.write_text("ur\n5\n")
+    log.write_text("".join(f"{i:999d}\n" for i in range(20)))
+    assert remove_beginning(log, 9000) == 8192
     head = "==> lease 1 on K80, log-0 <==\n"
-    assert job.printed(1) == f"{head}5\n"
-    assert job.printed(2) == f"{head}four\n5\n"
-    assert job.printed(3) == f"{head}3\nfour\n5\n"
-    assert job.printed(0) == job.printed(99) == f"{head}1\n2\n3\nfour\n5\n"
-    log.write_text("1\n2\n3\nfour\n5\n")  # it is copied, and not emptied yet
-    assert job.printed(0) == f"{head}1\n2\n3\nfour\n5\n"
-    log.write_text("")
-    assert job.printed(2) == f"{head}3\nfo\n"
+    assert job.printed(2) == f"{head}{18:999d}\n{19:999d}\n"
+    rest = log.read_bytes()[8192:].decode()
+    assert rest.count("\n") == 12
+    assert job.printed(0) == job.printed(99) == head + REMOVED.decode() + rest
+    os.truncate(log, 0)
+    assert job.printed(3) == "train has printed nothing yet\n"
 
 
 def test_a_large_log_needs_little_memory(job: Job) -> None:
     with job.lease().open("wb") as file:
-        file.truncate(300_000_000)  # one line, without any room on the disk
-        file.seek(0, os.SEEK_END)
+        for _ in range(100):
+            file.write(b"x" * 1_000_000)  # one line
         file.write(b"\nlast but one\nlast\n")
     tracemalloc.start()
     assert job.printed(2).endswith("<==\nlast but one\nlast\n")
-    assert sum(map(len, printed(job.recorded.database, "train", lines=3))) > 300_000_000
+    assert sum(map(len, printed(job.recorded.database, "train", lines=3))) > 100_000_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3_000_000
@@ -253,7 +165,7 @@ def test_a_deleted_log_is_not_an_empty_one(job: Job) -> None:
 
 
 def test_logs_are_followed_until_the_job_has_finished(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over truncation, rotation and the next lease; no line twice, none left out without a notice."""
+    """Over truncation and the next lease; no line twice, none left out without a notice."""
     logs = [job.lease()]
     logs[0].write_text("skipped\nshown\n")
 
@@ -262,15 +174,9 @@ def test_logs_are_followed_until_the_job_has_finished(job: Job, monkeypatch: pyt
             file.write(text)
 
     def truncate() -> None:
-        append("read?")
+        append("never read")
         os.truncate(logs[0], 0)
         append("cut\n")
-
-    def rotate() -> None:
-        append("end of the old\n")
-        shutil.copy(logs[0], f"{logs[0]}.old")
-        os.truncate(logs[0], 0)
-        append("new\n")
 
     def move() -> None:
         append("stops")
@@ -283,13 +189,13 @@ def test_logs_are_followed_until_the_job_has_finished(job: Job, monkeypatch: pyt
         job.change("jobs", state="done")
 
     steps: list[Callable[[], object]] = [
-        lambda: None, lambda: append("more"), lambda: append(" of it\n"), truncate, rotate, move,
+        lambda: None, lambda: append("more"), lambda: append(" of it\n"), truncate, move,
         lambda: job.change("jobs", reason="x"), finish,
     ]  # fmt: skip
     script = iter(steps)
     monkeypatch.setattr(job_logs.time, "sleep", lambda _: next(script)())
     assert job.printed(1, follow=True) == (
-        f"==> lease 1 on K80, log-0 <==\nshown\nmore of it\n{LOST.decode()}cut\nend of the old\nnew\nstops\n"
+        f"==> lease 1 on K80, log-0 <==\nshown\nmore of it\n{REMOVED.decode()}cut\nstops\n"
         "==> lease 2 on K80, log-0 <==\ngoes on\nbye\n"
     )
     assert not list(script)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import os
 import sys
@@ -17,10 +18,10 @@ from hetopt.executor.snapshot import leases_of
 from hetopt.executor.state_database import StateDatabase
 from hetopt.presentation.console import printable
 
-BLOCK_BYTES, END_BYTES = 65536, 16384
-"""Bytes that are read at a time, and by which the end of a file is recognised."""
+BLOCK_BYTES = 65536
+"""Bytes that are read at a time."""
 
-LOST = b"==> some output was lost here: the log was emptied before it could be read <==\n"
+REMOVED = b"==> output was removed here: the log exceeded its limit or was emptied <==\n"
 
 POLL_SECONDS = 0.5
 """Time between two reads of logs that are followed."""
@@ -37,7 +38,7 @@ def printed(
     Parameters
     ----------
     lines:
-        Lines at the end of each log, with what was moved to ``.old``; 0: all.
+        Lines at the end of each log; 0: all.
     every_lease:
         Also the logs of earlier leases.
     follow:
@@ -86,7 +87,7 @@ def write(parts: Iterable[bytes]) -> None:
 
 
 def _logs(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("log-*") if path.suffix != ".old")
+    return sorted(folder.glob("log-*"))
 
 
 def _absence(job: Row, leases: Leases) -> str:
@@ -101,105 +102,52 @@ def _absence(job: Row, leases: Leases) -> str:
 
 
 class _LogReader:
-    """The last lines of a log, or all of it (0), and what is appended later.
-
-    At its limit the runner copies a log to ``.old``, then empties it. What was not read of it until then is found in
-    ``.old`` after the bytes that were.
-    """
+    """The last lines of a log, or all of it (0), and what is appended later."""
 
     def __init__(self, path: Path, lines: int) -> None:
-        self.path, self.old, self.lines = path, Path(f"{path}.old"), lines
-        self.at, self.last = -1, b""  # number of bytes that were read, and the last of them
-        self.before: _State | None = None  # of ``.old`` while the log has what follows
+        self.path, self.lines = path, lines
+        self.at: int | None = None  # bytes that were read or passed over
+        self.end = b"\n"  # the last byte that was read
 
     def read(self) -> bytes:
         """The next part; empty where there is no more now."""
         try:
-            while (part := self._next()) is None:
-                pass
+            with self.path.open("rb", buffering=0) as log:
+                if self.at is None:
+                    self.at = _last_lines(log, self.lines)
+                begin = self.at if os.fstat(log.fileno()).st_size >= self.at else 0  # it was emptied
+                part = os.pread(log.fileno(), BLOCK_BYTES, begin)
+                data = _data_from(log, begin)  # after the read, during which it may have been removed
         except FileNotFoundError:  # deleted
             return b""
+        if data != self.at:
+            notice = b"\n" * (self.end != b"\n") + REMOVED
+            self.at, self.end = data, b"\n"
+            return notice
+        self.at, self.end = self.at + len(part), part[-1:] or self.end
         return part
 
-    def _next(self) -> bytes | None:
-        """The next part; None where it is in the other file."""
-        with self.path.open("rb", buffering=0) as log:
-            if self.at < 0:
-                self._begin(log)
-            begin, most = self.at - len(self.last), len(self.last) + BLOCK_BYTES
-            part = os.pread(log.fileno(), most, begin)
-            with self._open_old() as old:  # after the read: a rotation changes it before the log
-                state = _state(old)
-                if not part.startswith(self.last) or not (state == self.before or _begins_with(log, state)):
-                    part = os.pread(old.fileno(), most, begin)
-                    if _state(old) != state:
-                        return None
-                    read = self.last.startswith(part)  # all that was copied, and maybe a little that was not
-                    if state == self.before or not (part.startswith(self.last) or (part and read)):
-                        end_of_line = b"\n" * (self.last[-1:] not in (b"", b"\n"))
-                        self.at, self.last = 0, b""
-                        return end_of_line + LOST
-                    if read:
-                        self.at, self.last, self.before = 0, b"", state
-                        return None
-        part = part[len(self.last) :]
-        self.at, self.last = self.at + len(part), (self.last + part)[-END_BYTES:]
-        return part
 
-    def _begin(self, log: io.FileIO) -> None:
-        """Go to the last lines, in the log or in ``.old``."""
-        size = _size(log)
-        self.at, missing = _last_lines(log, size - 1, self.lines)  # the end of the last line ends no line before it
-        with self._open_old() as old:
-            if _begins_with(log, _state(old)):
-                self.last = _end(log, self.at)
-            elif missing or not self.lines:
-                self.at, _ = _last_lines(old, _size(old) - (size == 0), missing)
-                self.last = _end(old, self.at)
-            else:
-                self.last, self.before = _end(log, self.at), _state(old)
-
-    def _open_old(self) -> io.FileIO:
-        try:
-            return self.old.open("rb", buffering=0)
-        except FileNotFoundError:
-            return open(os.devnull, "rb", buffering=0)
+def _data_from(file: io.FileIO, begin: int) -> int:
+    """Where the bytes from ``begin`` on begin that were not removed; ``begin`` at the end of the file."""
+    try:
+        return os.lseek(file.fileno(), begin, os.SEEK_DATA)
+    except OSError as problem:
+        if problem.errno != errno.ENXIO:
+            raise
+        return begin
 
 
-_State = tuple[int, int, bytes]
-"""Time of the last change of a file, its size, and its end."""
-
-
-def _state(file: io.FileIO) -> _State:
-    size = _size(file)
-    return os.fstat(file.fileno()).st_mtime_ns, size, _end(file, size)
-
-
-def _size(file: io.FileIO) -> int:
-    return os.fstat(file.fileno()).st_size
-
-
-def _end(file: io.FileIO, end: int) -> bytes:
-    """The bytes before ``end``."""
-    begin = max(0, end - END_BYTES)
-    return os.pread(file.fileno(), end - begin, begin)
-
-
-def _begins_with(log: io.FileIO, old: _State) -> bool:
-    """Whether the log still has what ``.old`` has: it was copied, and is not emptied yet."""
-    _, size, end = old
-    return _size(log) >= size and _end(log, size) == end
-
-
-def _last_lines(file: io.FileIO, end: int, lines: int) -> tuple[int, int]:
-    """Where the last lines before ``end`` begin, and how many of them are not in the file."""
-    while lines and end > 0:
-        begin = max(0, end - BLOCK_BYTES)
+def _last_lines(file: io.FileIO, lines: int) -> int:
+    """Where the last lines begin; 0 where the file has no more."""
+    first, end = _data_from(file, 0), os.fstat(file.fileno()).st_size - 1  # that of the last line ends no line before
+    while lines and end > first:
+        begin = max(first, end - BLOCK_BYTES)
         block = os.pread(file.fileno(), end - begin, begin)
         if (found := block.count(b"\n")) >= lines:
             at = len(block)
             for _ in range(lines):
                 at = block.rindex(b"\n", 0, at)
-            return begin + at + 1, 0
+            return begin + at + 1
         lines, end = lines - found, begin
-    return 0, lines
+    return 0

@@ -13,8 +13,7 @@
     outcome.json        the report of the job at its end
     problem-R.json      the error that ended rank R of the job (that of rank 0 is in outcome.json)
     exit-R.json         how node R ended; written when nothing of it runs any more
-    log-R               output of the job on node R
-    log-R.old           all that log-R had when it became too long and was emptied; complete before that
+    log-R               output of the job on node R; at its limit the beginning is removed, which leaves a hole
 
 Files are published whole, by a rename or a link, except numbers, which are overwritten in place: a full disk does not
 prevent that, and no host caches that there is no such file. Reading a missing or damaged file gives None.

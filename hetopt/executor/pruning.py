@@ -178,12 +178,13 @@ def _problems_of(path: Path, found: Pruned) -> Iterator[None]:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files in it."""
+    """Bytes of all files in it, without holes."""
     size = 0
     for where, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
-                size += os.lstat(os.path.join(where, name)).st_size
+                found = os.lstat(os.path.join(where, name))
+                size += min(found.st_size, found.st_blocks * 512)  # a log whose beginning was removed has a hole
     return size
 
 

@@ -8,8 +8,8 @@ started do not die with the runner, and an engine may lose track of them.
 
 from __future__ import annotations
 
+import ctypes
 import errno
-import io
 import os
 import re
 import signal
@@ -38,6 +38,9 @@ CHECK_SECONDS = 0.1
 PATIENCE = 10.0
 """Seconds until a file that another host has written must be visible in a shared directory."""
 
+PUNCH_HOLE = 0x01 | 0x02
+"""Mode of fallocate(2): KEEP_SIZE and PUNCH_HOLE."""
+
 SCARCE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE}
 """Errors of a host that lacks resources now, not of the command."""
 
@@ -64,7 +67,7 @@ class Runner:
         self.requested: float | None = None
         self.signalled: set[int] = set()
         self.processes = processes.JobProcesses(f"{lease.tag}.{rank}", cgroups=not lease.bound_by_engine)
-        self.watch = Watch(lease.folder)
+        self.watch = Watch(lease.folder, lease.folder / files.log_file(rank), lease.log_bytes)
 
     # -- life
 
@@ -113,8 +116,6 @@ class Runner:
                 why = getattr(refused, "strerror", None) or refused
                 return f"{self.lease.command[0]!r} cannot be started: {why}"
         self.watch.start()  # after the last fork
-        log = self.folder / files.log_file(self.rank)
-        threading.Thread(target=_limit_log, args=(log, self.lease.log_bytes), daemon=True).start()
         return None
 
     def _missing_gpus(self) -> str | None:
@@ -245,11 +246,21 @@ class Runner:
 
 
 class Watch(threading.Thread):
-    """Reads the shared directory in a separate thread, so that a hanging file server does not prevent fencing."""
+    """A thread that reads the shared directory and limits the log: a file server that hangs must not prevent fencing.
 
-    def __init__(self, folder: Path) -> None:
+    Parameters
+    ----------
+    folder, log:
+        The directory of the lease, and the log of this node in it.
+    log_bytes:
+        Limit of the log; 0: none.
+    """
+
+    def __init__(self, folder: Path, log: Path, log_bytes: int) -> None:
         super().__init__(daemon=True)
-        self.folder, self.stop = folder, False  # whether the controller has requested a stop
+        self.folder, self.log, self.log_bytes = folder, log, log_bytes
+        self.stop = False  # whether the controller has requested a stop
+        self.removed = 0  # bytes at the beginning of the log
         self.began = self.renewed = files.now()  # the latter: when the counter was last seen to change
         self.progress: float | None = None  # when the first progress of the job was seen
         self.rate: float | None = None  # when progress with a second step was first seen, which gives a speed
@@ -259,7 +270,15 @@ class Watch(threading.Thread):
         """Read periodically."""
         while True:
             self.read()
+            with suppress(OSError):
+                self._limit_log()
             time.sleep(CHECK_SECONDS)
+
+    def _limit_log(self) -> None:
+        """Remove the older half of the log once it exceeds its limit."""
+        size = os.stat(self.log).st_size
+        if 0 < self.log_bytes < size - self.removed:
+            self.removed = remove_beginning(self.log, size - self.log_bytes // 2)
 
     def read(self) -> None:
         """Read once."""
@@ -305,45 +324,26 @@ def free_port(first: int) -> int:
     return first
 
 
-def _limit_log(path: Path, limit: int) -> None:
-    """Limit a log for as long as this process lives; in a separate thread, as it takes time to copy a large log."""
-    while limit:
-        time.sleep(CHECK_SECONDS)
-        try:
-            if os.stat(path).st_size > limit // 3:
-                move_log(path, limit)
-        except OSError:  # the disk is full, say
-            time.sleep(PATIENCE)
+def remove_beginning(path: Path, end: int) -> int:
+    """Remove the bytes before ``end`` of a file, in whole blocks; how many were removed. The others keep their places.
 
-
-def move_log(path: Path, limit: int) -> None:
-    """Move the content of a log to ``PATH.old``, which is replaced at once.
-
-    Processes append to the open log, so it is copied and truncated. What they write between the last read and the
-    truncation, within microseconds, is lost; so is what exceeds ``limit`` bytes, where they write faster than it is
-    copied.
+    Processes may append meanwhile: nothing is copied, and nothing of theirs is lost. Where the file system has no holes
+    (NFS before version 4.2), the whole file is emptied.
 
     Raises
     ------
     OSError
-        It cannot be copied; the log is unchanged.
+        The file cannot be changed.
     """
-    spare = path.with_name(f".{path.name}.old")
-    try:
-        with open(path, "r+b", buffering=0) as log, open(spare, "wb", buffering=0) as copy:
-            left = _copy(log, copy, limit)
-            os.replace(spare, f"{path}.old")
-            _copy(log, copy, left)  # what was written meanwhile
-            log.truncate(0)
-    finally:
-        spare.unlink(missing_ok=True)
-
-
-def _copy(source: io.FileIO, target: io.FileIO, most: int) -> int:
-    """Copy what was not read yet, at most this number of bytes; how many of these are left."""
-    while most and (copied := os.sendfile(target.fileno(), source.fileno(), None, most)):
-        most -= copied
-    return most
+    with path.open("r+b", buffering=0) as file:
+        end -= end % os.fstat(file.fileno()).st_blksize
+        fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+        if end <= 0 or not fallocate(file.fileno(), PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(end)):
+            return max(0, end)
+        if (number := ctypes.get_errno()) not in (errno.EOPNOTSUPP, errno.ENOSYS):
+            raise OSError(number, os.strerror(number), str(path))
+        file.truncate(0)
+        return 0
 
 
 def main(words: list[str]) -> int:
