@@ -117,8 +117,8 @@ def test_reasons_to_wait_follow_the_nodes_at_once(stage: Make, how: str, seconds
     assert pending(lab.database) == {"second": "other jobs have priority in this round"}
     (drain(lab.database, "a") if how == "drained" else lab.host("a", up=False))
     lab.play(3)
-    why = "it needs 1 GPU; of those that it may use 0 V100 are available, and this policy gives a job GPUs of one type"
-    why += "; the others are drained, down or in use outside hetopt"
+    why = "it needs 1 GPU; of those that it may use 0 V100 are available; "
+    why += "the others are drained, down or in use outside hetopt"
     assert pending(lab.database) == {"first": why, "second": why}
     drain(lab.database, "b")
     lab.play(2)

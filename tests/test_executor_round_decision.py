@@ -141,7 +141,7 @@ WAITS = [
     ),
     ("fft", {"gpu_types": ["A100"]}, "no node has a GPU of its gpu_types (A100)"),
     ("fft", {"workers": 3}, NEEDS.format("3 GPUs") + " 0 K80 + 2 P100 + 2 V100" + NOW.format(ONE_TYPE)),
-    ("fft", {"gpu_types": ["K80"]}, NEEDS.format("1 GPU") + " 0 K80" + NOW.format(ONE_TYPE)),
+    ("fft", {"gpu_types": ["K80"]}, NEEDS.format("1 GPU") + " 0 K80" + NOW.format("")),
     (
         "hadar",
         {"workers": 8, "memory": "10 GB"},

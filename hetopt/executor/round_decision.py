@@ -214,8 +214,9 @@ class RoundDecider:
         if not allowed:
             return "no GPU type that it may use has enough memory; submit it with less memory, or with other gpu_types"
         ever = self._most(state.whole, allowed) >= spec.workers
-        listed = " + ".join(f"{(there if ever else state.whole).get(t, 0)} {t}" for t in allowed)
-        mixed = "" if self.steps.mixes else ", and this policy gives a job GPUs of one type"
+        have = {t: (there if ever else state.whole).get(t, 0) for t in allowed}
+        listed = " + ".join(f"{number} {t}" for t, number in have.items())
+        mixed = ", and this policy gives a job GPUs of one type" if sum(have.values()) >= spec.workers else ""
         need = f"it needs {counted(spec.workers, 'GPU')}; of those that it may use"
         if ever:
             return f"{need} {listed} are available{mixed}; the others are drained, down or in use outside hetopt"
