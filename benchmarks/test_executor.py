@@ -205,7 +205,7 @@ def test_restart(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> None:
     before = [lease["tag"] for lease in lab.leases()]
     benchmark.pedantic(lab.restart, rounds=5 if full else 1)
     assert [lease["tag"] for lease in lab.leases()] == before
-    assert [lease["stop_asked"] for lease in lab.leases()] == [None] * len(before)
+    assert [lease["stop_requested"] for lease in lab.leases()] == [None] * len(before)
 
 
 def test_restart_of_a_process(benchmark: BenchmarkFixture, full: bool, tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_latencies(
                 row = connection.row("SELECT * FROM leases ORDER BY id DESC")
             assert row is not None
             assert (row["outcome"], row["tag"]) == ("stopped", lease.tag)
-            free.append(row["sealed"] - row["stop_asked"])
+            free.append(row["sealed"] - row["stop_requested"])
             peer.append(bare(tmp_path / f"bare{number}"))
         for _ in range(20 if full else 1):
             began = cpu_seconds()

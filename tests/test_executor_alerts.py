@@ -125,7 +125,7 @@ def test_a_job_that_fits_no_node_is_reported_once_on_the_terminal(stage: Make) -
         submit(lab.database, spec(name, workers=4))
     lab.play(10)
     (line,) = lab.messages
-    assert line.startswith("a waits: it needs 4 GPUs; of those that it may use the cluster has 1 V100, and this policy")
+    assert line.startswith("a waits: it needs 4 GPUs; of those that it may use the cluster has 1 V100; submit it ")
     assert line.endswith("; and 2 more jobs")
     assert snapshot(lab.database).alerts == [], "the jobs' own lines say it"
 

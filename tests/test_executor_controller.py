@@ -234,7 +234,8 @@ def test_a_start_whose_answer_was_lost_is_found_by_its_claim(driven: Driven) -> 
 
 def test_a_lease_without_its_directory_is_given_up(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is sealed after the lease timeout, and the job continues."""
-    monkeypatch.setattr(driven.controller.manager, "timeouts", LeaseTimeouts(ttl_seconds=0.1, margin_seconds=0.1))
+    timeouts = LeaseTimeouts(ttl_seconds=0.1, margin_seconds=0.1)
+    monkeypatch.setattr(driven.controller.manager, "timeouts", timeouts)
     submit(driven.database, spec("a", grace=0.1))
     submit(driven.database, spec("b"))
     driven.controller.step()

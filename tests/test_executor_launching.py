@@ -32,7 +32,7 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.job_file import read_job
 from hetopt.executor.queue import submit
-from hetopt.executor.runner import Runner, remove_beginning
+from hetopt.executor.runner import Runner, free_port, remove_beginning
 from hetopt.executor.state_database import StateDatabase
 
 TRAIN = """
@@ -158,6 +158,21 @@ def test_a_port_in_use_is_not_given_to_rank_0(runners: Runners, tmp_path: Path) 
     assert not taken & set(ports)
     with socket.create_server(("", ports[0])):
         pass
+
+
+def test_ports_are_probed_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with the kernel's option `ipv6.disable=1`, under which Python still knows the family."""
+
+    class Sockets(socket.socket):
+        def __init__(self, family: int = socket.AF_INET, *more: Any) -> None:
+            if family == socket.AF_INET6:
+                raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+            super().__init__(family, *more)
+
+    with socket.create_server(("", 0)) as busy:
+        port = busy.getsockname()[1]
+        monkeypatch.setattr(socket, "socket", Sockets)
+        assert free_port(port) > port
 
 
 def test_a_node_that_waits_for_the_port_can_be_stopped(runners: Runners, tmp_path: Path) -> None:
@@ -291,9 +306,9 @@ def test_the_length_of_a_profiling_run(
     for second in range(lives + 2):
         clock.time = 1000.0 + second
         if second == progress:
-            own.watch.progress = clock.time
+            own.watch.first_progress = clock.time
         if second == rate:
-            own.watch.rate = clock.time
+            own.watch.second_step = clock.time
         own._check()
         assert own.reason == (reason if second > lives else None), f"after {second} s"
 

@@ -139,3 +139,37 @@ def test_an_unreachable_file_server_does_not_prove_a_missing_checkpoint(
         with pytest.raises(OSError, match="away"):
             report.result()
     assert report.result().step == 9
+
+
+def test_progress_before_the_end_is_seen_at_the_end(tmp_path: Path) -> None:
+    """A command without a report is done where it reported no progress; it may have begun to after the first look."""
+    folder = make_lease(tmp_path)
+    report = ended(folder, None)
+    assert (report.progress, report.outcome) == ({}, {})
+    files.write_json(folder / files.PROGRESS, {"step": 5, "first_step": 1, "seconds": 2.0, "time": 1.0})
+    last = ended(folder, None, {"reason": "ended", "codes": [0]})
+    report = LeaseReport(last.lease)
+    report.__dict__["progress"] = {}  # as it was before
+    ending = report.result()
+    assert (ending.finished, ending.ticked) == (False, 5)
+    assert report.timed == (4.0, 2.0)
+
+
+@pytest.mark.parametrize("content", ['{"version": 2}', '{"version": 2, "seats": [[1]], "command": []}', "[]", "{"])
+def test_a_damaged_lease_file_is_none(tmp_path: Path, content: str) -> None:
+    folder = make_lease(tmp_path)
+    assert LeaseRecord.read(folder) is not None
+    (folder / files.LEASE).write_text(content)
+    assert LeaseRecord.read(folder) is None
+
+
+def test_a_published_file_stays_where_its_spare_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(Path, "unlink", fail)
+    files.write_json(tmp_path / "one.json", {"a": 1})
+    assert files.read_json(tmp_path / "one.json") == {"a": 1}
+    assert files.claim(tmp_path, 0, files.identity())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from effort import examples
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import lease_manager
+from hetopt.executor.lease_record import LeaseRecord, LeaseTimeouts
 from hetopt.executor.leases import StopReason
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.snapshot import snapshot
@@ -86,6 +89,44 @@ def test_a_lease_that_cannot_be_killed_ends_after_its_timeout(stage: Make, fails
     lab.controller.manager._observed[lease.tag].ended = -1000.0
     lab.play(6, 60.0)
     assert lab.states() == {"a": "done"}
+
+
+@pytest.mark.parametrize(("changed", "elapsed", "state"), [(0.5, 40.0, "lost"), (600.0, 70.0, "sealed")])
+def test_a_lease_keeps_its_timeout_under_a_controller_with_another_one(
+    stage: Make, changed: float, elapsed: float, state: str
+) -> None:
+    """A runner of a node that is cut off stops its job by the timeout in its file: 20 s, 30 s of grace, 10 s more."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.passes = float("inf")
+    submit(lab.database, spec("a", grace=30.0))
+    lab.play(2)
+    (lease,) = lab.leases()
+    lab.settings = replace(lab.settings, timeouts=LeaseTimeouts(ttl_seconds=changed))
+    lab.restart()
+    assert [one.ttl_seconds for one in lab.leases()] == [20.0]
+    record = LeaseRecord.read(lease.folder)
+    assert record is not None
+    assert record.ttl_seconds == 20.0
+    lab.engine.live.clear()
+    lab.controller.step()
+    lab.controller.manager._observed[lease.tag].ended = -1000.0
+    lab.controller.step()
+    assert [one.is_lost for one in lab.leases()] == [True]
+    lab.database.clock.base += elapsed
+    lab.controller.step()
+    assert ([one.tag for one in lab.leases()] == [lease.tag]) is (state == "lost")
+    lab.play(6, 20.0)
+    assert [one.ttl_seconds for one in lab.leases()] == [changed]
+
+
+def test_leases_are_renewed_by_the_shortest_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beat, waits = lease_manager.Heartbeat(), list[float]()
+    monkeypatch.setattr(beat._closed, "wait", lambda seconds: waits.append(seconds) or True)
+    for seconds in (40.0, 8.0, 600.0):
+        beat.add(SimpleNamespace(tag=str(seconds), folder=tmp_path, ttl_seconds=seconds))  # type: ignore[arg-type]
+        beat._thread.join()  # type: ignore[union-attr]
+    assert waits == [10.0, 2.0, 2.0]
+    assert files.read_number(tmp_path / files.RENEWED) is not None
 
 
 def test_a_stray_that_cannot_be_killed_blocks_no_job(stage: Make) -> None:

@@ -45,6 +45,9 @@ SENTENCES = {
 """Reason to stop -> the sentence that was in the database before version 4."""
 
 DOWNGRADE = """
+ALTER TABLE leases RENAME COLUMN stop_requested TO stop_asked;
+INSERT INTO meta SELECT 'ttl_seconds', max(ttl_seconds) FROM leases HAVING max(ttl_seconds) IS NOT NULL;
+ALTER TABLE leases DROP COLUMN ttl_seconds;
 UPDATE jobs SET reason = 'failed ' || failures || ' of 3 times: ' || failure WHERE failure IS NOT NULL;
 ALTER TABLE jobs DROP COLUMN failure;
 ALTER TABLE jobs RENAME COLUMN spec TO form;
@@ -151,19 +154,24 @@ def test_jobs_in_any_state_continue_after_a_migration(stage: Make) -> None:
     assert dict(spans) == dict.fromkeys(jobs, STEPS), "each step was committed once"
 
 
-def test_sentences_of_version_3_become_codes(tmp_path: Path) -> None:
-    """Of every reason, so that the cost of a restart is still measured; what is none stays."""
+def test_version_3_is_migrated(tmp_path: Path) -> None:
+    """Sentences become codes, by which the cost of a restart is measured; each lease has its time to live."""
     written = [*SENTENCES.values(), "by hand", None]
     with StateDatabase(tmp_path / "state") as database:
         submit(database, spec("a"))
         for number, sentence in enumerate(written):
             grant_and_stop(database, number, sentence)
         with database.writing() as connection:
+            connection.change("ALTER TABLE leases RENAME COLUMN stop_requested TO stop_asked")
+            connection.change("ALTER TABLE leases DROP COLUMN ttl_seconds")
+            database.set_meta(connection, "ttl_seconds", "33.5")
             database.set_meta(connection, "version", "3")
     with StateDatabase(tmp_path / "state") as database, database.reading() as connection:
         assert database.meta(connection, "version") == str(schema.VERSION)
         found = connection.column("SELECT stop_reason FROM leases ORDER BY id")
         assert found == [*SENTENCES, "by hand", None] == [*StopReason, "by hand", None]
+        assert set(connection.column("SELECT ttl_seconds FROM leases")) == {33.5}
+        assert database.meta(connection, "ttl_seconds") is None
         assert sorted(stopping(connection)) == [0.0, 1.0, 2.0], "moved, preempted, or stopped for profiling"
 
 
@@ -172,7 +180,7 @@ def grant_and_stop(database: StateDatabase, number: int, sentence: str | None) -
     with database.writing() as connection:
         assert grant(connection, database, 1, [Seat("n", "V100", 0)]) is not None
         values = {"state": "sealed", "outcome": "stopped", "stop_reason": sentence}
-        connection.update("leases", {**values, "stop_asked": 5.0, "sealed": 5.0 + number}, "state != 'sealed'")
+        connection.update("leases", {**values, "stop_requested": 5.0, "sealed": 5.0 + number}, "state != 'sealed'")
         connection.update("seats", {"held": False})
 
 

@@ -57,6 +57,21 @@ def test_no_process_outlives_a_killed_runner(runners: Runners, tmp_path: Path) -
     assert content_of(folder, files.exit_file(0)) == {"reason": "lost", "codes": [], "problem": None, "left": []}
 
 
+def test_a_hanging_file_server_does_not_delay_the_kill(runners: Runners, tmp_path: Path) -> None:
+    """The supervisor of a killed runner kills what is left of the job before it reads the lease's directory again."""
+    book = tmp_path / "book"
+    folder = runners.lease(AWAY, book, "stays")
+    supervisor = runners.start(folder)
+    until(lambda: len(lines_of(book)) == 2, "they live")
+    claim = folder / files.claim_file(0)
+    runner = content_of(folder, claim.name)["pid"]
+    claim.unlink()
+    os.mkfifo(claim)  # opening it blocks for ever
+    os.kill(runner, signal.SIGKILL)
+    until(lambda: not [line for line in lines_of(book) if alive(line[1])], "they are killed")
+    assert supervisor.poll() is None
+
+
 ESCAPED = """
 import os, sys, time
 if os.fork() == 0:

@@ -226,7 +226,7 @@ def test_an_old_renewal_does_not_count(tmp_path: Path, monkeypatch: pytest.Monke
     """And a renewal that is seen late counts from when it was written."""
     clock, seen = Clock(), list[tuple[float, float]]()
     monkeypatch.setattr(files, "now", clock)
-    watch = module.Watch(tmp_path)
+    watch = module.Watch(tmp_path / "log-0", 0)
     clock.time += 5
 
     def look(path: Path) -> str:

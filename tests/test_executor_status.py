@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 from dashboard_state import RecordedState, busy, seen
-from executor_cluster import node
-from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
@@ -51,7 +49,8 @@ def recorded(tmp_path: Path) -> RecordedState:
     lease = made.lease(job, [("n", "K80", 0), ("n", "K80", 1)], 7000.0, running=7001.0, first_tick=7002.0)
     made.progress(job, lease, lease, 700)
     made.controller()
-    made.facts(ttl_seconds=repr(RUN))
+    with made.writing() as connection:
+        connection.update("leases", {"ttl_seconds": RUN})
     return made
 
 
@@ -89,14 +88,13 @@ def test_leases_expire_after_their_timeouts(
 
 
 def test_the_timeouts_equal_those_of_the_runner(recorded: RecordedState) -> None:
-    folder = recorded.renew(lease_of(snapshot(recorded.database))["tag"], 500.0)
-    files.write_json(folder / files.LEASE, {"ttl_seconds": 100.0, "grace_seconds": 5.0})
+    recorded.renew(lease_of(snapshot(recorded.database))["tag"], 500.0)
+    with recorded.writing() as connection:
+        connection.update("leases", {"ttl_seconds": 100.0})
     check_stopped(snapshot(recorded.database))
-    files.write_json(folder / files.LEASE, {"ttl_seconds": 100.0, "grace_seconds": 2000.0})
+    with recorded.writing() as connection:
+        connection.change("UPDATE jobs SET spec = json_set(spec, '$.grace', 2000.0)")
     check_running(snapshot(recorded.database))
-    recorded.facts(ttl_seconds="60.0")
-    (folder / files.LEASE).write_text("{")
-    check_stopped(snapshot(recorded.database))
 
 
 def test_a_lease_that_was_never_renewed_expires_after_its_grant(recorded: RecordedState) -> None:
@@ -145,13 +143,6 @@ def test_all_views_show_that_the_job_is_stopped(recorded: RecordedState) -> None
     assert state.usage["t"] == pytest.approx(2 * 2400.0, abs=4.0)
     (row,) = tenants(state).table.rows
     assert [cell.text for cell in row[:4]] == ["t", "0", "1", "0"]
-
-
-def test_the_controller_writes_the_timeout(stage: Callable[..., Stage]) -> None:
-    lab = stage(node("n", {"V100": 1}))
-    with lab.database.reading() as connection:
-        text = lab.database.meta(connection, "ttl_seconds")
-    assert float(text or "nan") == lab.controller.settings.timeouts.ttl_seconds
 
 
 # -- many jobs

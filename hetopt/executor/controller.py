@@ -145,8 +145,7 @@ class Controller:
         make_leases_folder(self.database, self.manager.folder)
         self.scheduler.resume()
         with self.database.writing() as connection:
-            ttl = repr(self.settings.timeouts.ttl_seconds)
-            facts = {"alerts": "[]", "clock": self.database.clock.text, "ttl_seconds": ttl, **self._facts}
+            facts = {"alerts": "[]", "clock": self.database.clock.text, **self._facts}
             for key, value in facts.items():
                 self.database.set_meta(connection, key, value)
             self.database.record_event(connection, "controller", policy=self.settings.policy, engine=self.engine.name)

@@ -28,7 +28,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,23 @@ def log_file(rank: int) -> str:
 
 ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """Errors that prove that there is no such file; all others may be temporary."""
+
+
+def is_absent(path: str | Path) -> bool:
+    """Whether there is certainly no such file.
+
+    Raises
+    ------
+    OSError
+        The file server fails; that proves nothing.
+    """
+    try:
+        os.stat(path)
+    except OSError as problem:
+        if problem.errno not in ABSENT:
+            raise
+        return True
+    return False
 
 
 def now() -> float:
@@ -129,7 +146,8 @@ def _spare(path: Path, content: Any, *, durable: bool = True) -> Iterator[Path]:
                 os.fsync(file.fileno())
         yield spare
     finally:
-        spare.unlink(missing_ok=True)
+        with suppress(OSError):  # what was published stays so
+            spare.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ first checks what exists.
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -49,19 +50,19 @@ SLOW_SECONDS = 2.0
 
 
 class Heartbeat:
-    """Renews each lease four times in its time to live.
+    """Renews each lease four times in its time to live, or more often.
 
     It has a separate thread, so that neither a long decision nor a slow engine lets leases expire.
     """
 
-    def __init__(self, ttl_seconds: float) -> None:
-        self._pause = ttl_seconds / 4
+    def __init__(self) -> None:
+        self._pause = math.inf  # a quarter of the shortest time to live so far
         self._folders: dict[str, Path] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def add(self, tag: str, folder: Path) -> None:
+    def add(self, lease: OpenLease) -> None:
         """Renew this lease now and from now on.
 
         Raises
@@ -70,9 +71,10 @@ class Heartbeat:
             No thread can be started.
         """
         with self._lock:
-            if tag not in self._folders:
-                _renew(folder)
-            self._folders[tag] = folder
+            if lease.tag not in self._folders:
+                _renew(lease.folder)
+            self._folders[lease.tag] = lease.folder
+            self._pause = min(self._pause, lease.ttl_seconds / 4)
         if self._thread is None or not self._thread.is_alive():
             thread = threading.Thread(target=self._run, daemon=True)
             try:
@@ -135,7 +137,7 @@ class LeaseManager:
     ) -> None:
         self.database, self.engine, self.timeouts = database, engine, timeouts
         self.folder = database.folder / LEASES if folder is None else folder
-        self.heartbeat, self.cache = Heartbeat(timeouts.ttl_seconds), Cache(database)
+        self.heartbeat, self.cache = Heartbeat(), Cache(database)
         with database.reading() as connection:
             since = database.meta(connection, ANSWERS_SINCE)
         self._answers_since = self._before_outage = 0.0 if since is None else float(since)
@@ -162,8 +164,8 @@ class LeaseManager:
     def renew(self, leases: Iterable[OpenLease]) -> None:
         """Renew all leases that may run, whether or not the engine answers."""
         for lease in leases:
-            if not lease.is_lost and (lease.state != INTENT or lease.folder.is_dir()):
-                self.heartbeat.add(lease.tag, lease.folder)
+            if not lease.is_lost and (lease.state != INTENT or os.path.isdir(lease.folder)):
+                self.heartbeat.add(lease)
 
     def advance(self, leases: Collection[OpenLease], nodes: Collection[Node], *, ask: bool = True) -> None:
         """Bring every lease one step forward.
@@ -199,7 +201,7 @@ class LeaseManager:
         for tag in alive & self._observed.keys():
             self._observed[tag].ended = None
         ended, failed, self._failed = phases.keys() - alive, self._failed, set()
-        self._passes, turns = self._passes + 1, math.ceil(len(leases) / MAX_REPORTS)
+        self._passes, turns = self._passes + 1, math.ceil(sum(one.is_training for one in leases) / MAX_REPORTS) or 1
         reports = [
             LeaseReport(one)
             for one in leases
@@ -267,12 +269,12 @@ class LeaseManager:
     def _start(self, lease: OpenLease) -> bool:
         """Whether the engine has accepted it."""
         report = LeaseReport(lease)
-        if not lease.command and report.revoke():  # its specification is damaged
-            return self._refuse(lease, LeaseResult("refused"))
         lease.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not lease.command and report.revoke():
+            return self._refuse(lease, LeaseResult("refused", failure="its specification is damaged"))
         if not _is_written(lease.folder):
             self._complete(lease).write()
-        self.heartbeat.add(lease.tag, lease.folder)
+        self.heartbeat.add(lease)
         if lease.is_stopping and report.revoke():
             self._seal(report)
             return False
@@ -298,7 +300,6 @@ class LeaseManager:
             lease,
             addresses={name: self._nodes[name].address for name in lease.nodes if name in self._nodes},
             bound_by_engine=not self.engine.exact_slots,
-            ttl_seconds=self.timeouts.ttl_seconds,
             most_seconds=self.timeouts.profile_seconds if lease.kind == PROFILE else None,
             most_seconds_to_first_tick=self.timeouts.first_tick_seconds,
         )
@@ -330,7 +331,7 @@ class LeaseManager:
                     return True
                 mark_started(self.database, [lease])  # a runner was faster
             return False
-        if not lease.folder.is_dir():
+        if files.is_absent(lease.folder):
             if not lease.is_lost:
                 self._give_up(lease, "its directory is gone")
                 return False
@@ -375,8 +376,7 @@ class LeaseManager:
         if requests:
             request_stop(self.database, requests)
         for lease, reason in requests:
-            if lease.folder.is_dir():
-                _write_stop(lease, reason)
+            _write_stop(lease, reason)
 
     def _repeat_stop(self, report: LeaseReport) -> bool:
         """Request the stop by file and engine again; True where it is sealed now."""
@@ -419,7 +419,7 @@ class LeaseManager:
         """Seal it once it is certainly dead: by the engine's proof, or since it has expired; whether it is sealed."""
         lease = report.lease
         waited = self.database.now() - (lease.lost_since or 0.0)
-        expires = self.timeouts.ttl_seconds + lease.grace_seconds + self.timeouts.margin_seconds
+        expires = lease.ttl_seconds + lease.grace_seconds + self.timeouts.margin_seconds
         try:
             self.engine.kill([lease.tag])
             certain = self.engine.fenced_after(lease.tag)
@@ -431,7 +431,7 @@ class LeaseManager:
             return False
         lease.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # the job may have removed it
         report.revoke()
-        self._seal(LeaseReport(lease), "lost")
+        self._seal(report, "lost")
         return True
 
     def _seal(self, report: LeaseReport, outcome: str | None = None) -> None:

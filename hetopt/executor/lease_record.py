@@ -168,8 +168,11 @@ class LeaseRecord:
             return None
         if content.pop("version", None) != VERSION:
             raise ValueError("the lease is of another version of hetopt")
-        seats = tuple(Seat(*seat) for seat in content.pop("seats"))
-        return cls(**content | {"folder": folder, "seats": seats, "command": tuple(content["command"])})
+        try:
+            seats = tuple(Seat(*seat) for seat in content.pop("seats"))
+            return cls(**content | {"folder": folder, "seats": seats, "command": tuple(content["command"])})
+        except (LookupError, TypeError):
+            return None
 
 
 def by_node(seats: Iterable[Seat]) -> dict[str, dict[str, int]]:

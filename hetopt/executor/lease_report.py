@@ -112,6 +112,8 @@ class LeaseReport:
         OSError
             The file server fails.
         """
+        for cached in ("outcome", "progress", "_ends"):  # from before the end was known, perhaps
+            self.__dict__.pop(cached, None)
         checkpoints = files.checkpoints(self.folder)
         newest = next((one for one in checkpoints if files.is_complete(one[1])), None)
         damaged = checkpoints[0][0] if checkpoints and checkpoints[0] != newest else None

@@ -122,7 +122,7 @@ class OpenLease(LeaseRecord):
 
 STATE_COLUMNS = (
     *("id", "tag", "copy", "kind", "state", "gpu_types", "forked", "round", "until_step", "resume_dir"),
-    *("granted", "running", "first_tick", "stop_reason", "lost_since"),
+    *("granted", "running", "first_tick", "stop_requested", "stop_reason", "lost_since", "ttl_seconds"),
 )
 """Columns of table ``leases`` that are fields of :class:`OpenLease` under the same name."""
 
@@ -147,7 +147,6 @@ def _open_lease(row: Row, job: Row, seats: Iterable[Seat], folder: Path) -> Open
         spec = {}
     return OpenLease(
         **{column: row[column] for column in STATE_COLUMNS},
-        stop_requested=row["stop_asked"],
         job_id=row["job"],
         folder=folder,
         seats=tuple(seats),
@@ -190,6 +189,7 @@ def grant(
     forked: bool = False,
     until_step: int | None = None,
     round_number: int = 0,
+    ttl_seconds: float = LeaseRecord.ttl_seconds,
 ) -> str | None:
     """Record the intent in this transaction: the job's next epoch, the lease, and the seats that it holds; its tag.
 
@@ -216,6 +216,7 @@ def grant(
         folder=database.leases,
         round=round_number,
         granted=now,
+        ttl_seconds=ttl_seconds,
     )
     places = [{"node": s.node, "gpu_type": s.gpu_type, "number": s.index, "device": s.device} for s in seats]
     connection.insert_all("seats", [{"lease": lease, "held": True, **place} for place in places])
@@ -263,10 +264,10 @@ def mark_started(database: StateDatabase, leases: Iterable[OpenLease]) -> None:
 
 def request_stop(database: StateDatabase, requests: Iterable[tuple[OpenLease, StopReason]]) -> None:
     """Record requests to stop; the first reason of a lease stays."""
-    new = "id = :number AND state != 'sealed' AND stop_asked IS NULL"
+    new = "id = :number AND state != 'sealed' AND stop_requested IS NULL"
     with database.writing() as connection:
         for lease, reason in requests:
-            values = {"stop_asked": database.now(), "stop_reason": reason}
+            values = {"stop_requested": database.now(), "stop_reason": reason}
             if connection.update("leases", values, new, number=lease.id):
                 database.record_event(connection, "stopping", lease.job, tag=lease.tag, reason=reason)
 
@@ -375,7 +376,7 @@ def _state_after(
         if result.fatal or failures >= MAX_FAILURES:
             return {**progressed, "failures": failures, "state": FAILED, "finished": now, "reason": result.failure}
         return {**progressed, "failures": failures, "failure": result.failure}
-    requested = row["stop_asked"] is not None and row["stop_reason"] != StopReason.PART_ENDED
+    requested = row["stop_requested"] is not None and row["stop_reason"] != StopReason.PART_ENDED
     if progressed or requested or result.outcome == "revoked":
         return progressed
     if result.outcome == "profiled" and result.ticked is not None:

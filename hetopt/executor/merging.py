@@ -152,10 +152,10 @@ class Merges:
         self.database.record_event(connection, "merged", job["name"], step=step)
         if job["state"] == QUEUED:
             values |= {"reason": None, "not_before": 0.0}
-            if step >= steps_of(job):
-                values |= {"state": DONE, "finished": self.database.now()}
-            elif job["cancelled"]:
+            if job["cancelled"]:
                 values |= {"state": CANCELLED, "finished": self.database.now(), "reason": "cancelled"}
+            elif step >= steps_of(job):
+                values |= {"state": DONE, "finished": self.database.now()}
         self._end(connection, job, values)
 
     def _end(self, connection: Connection, job: Row, values: dict[str, Any], **details: Any) -> None:
@@ -200,7 +200,6 @@ def _removed(folder: str) -> bool:
     """Remove a folder; whether it is certainly gone now."""
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        os.lstat(folder)
-    except OSError as problem:
-        return problem.errno in files.ABSENT
-    return False
+        return files.is_absent(folder)
+    except OSError:
+        return False

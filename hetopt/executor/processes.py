@@ -30,7 +30,7 @@ class JobProcesses:
     Parameters
     ----------
     tag:
-        Of the node: the lease's tag, a dot, and the number of the node.
+        Of the node: the lease's tag, a dot, and the number of the node. None: only descendants of this process.
     cgroups:
         Whether the job may have its own cgroup; false where the engine already tracks processes by cgroups.
 
@@ -40,16 +40,19 @@ class JobProcesses:
         The cgroup of the job, below that of this process; None where there can be none.
     """
 
-    def __init__(self, tag: str, *, cgroups: bool = True) -> None:
-        own = own_cgroup() if cgroups else None
-        self.tag, self.cgroup = tag, None if own is None else own / tag
+    def __init__(self, tag: str | None, *, cgroups: bool = True) -> None:
+        own = own_cgroup() if cgroups and tag is not None else None
+        self.tag, self.cgroup = tag, None if own is None or tag is None else own / tag
 
     def join(self) -> None:
         """Move this process into the cgroup where possible; the first one makes it."""
-        if self.cgroup is not None:
+        if (cgroup := self.cgroup) is None:
+            return
+        for _ in range(3):  # a controller that starts removes empty ones
             with suppress(OSError):
-                self.cgroup.mkdir(exist_ok=True)
-                (self.cgroup / "cgroup.procs").write_text("0")
+                cgroup.mkdir(exist_ok=True)
+                (cgroup / "cgroup.procs").write_text("0")
+                return
 
     def pids(self) -> dict[int, int]:
         """Process -> its parent: of all in the cgroup, with the tag, or descended from this process."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from hetopt.executor.cluster_state import ClusterState, ProfilingRun
 from hetopt.executor.connection import Connection
@@ -36,32 +37,18 @@ def read_targets(database: StateDatabase) -> list[Target]:
         return [Target(job, copy, json.loads(seats), work) for job, copy, seats, work in rows]
 
 
-@dataclass
 class Reconciler:
-    """Stops and starts leases.
+    """Stops leases and grants new ones."""
 
-    Parameters
-    ----------
-    database, manager:
-        State, and the manager of leases.
-    """
-
-    database: StateDatabase
-    manager: LeaseManager
+    def __init__(self, database: StateDatabase, manager: LeaseManager) -> None:
+        self.database, self.manager = database, manager
 
     def reconcile(self, state: ClusterState, targets: Sequence[Target], round_number: int) -> None:
-        """Stop what differs from the targets, start profiling runs, and grant leases to targets.
-
-        Parameters
-        ----------
-        state:
-            What this pass has observed.
-        round_number:
-            Number of the round that has decided the targets.
-        """
+        """Stop what differs from the targets of a round, and grant leases to profiling runs and to targets."""
         self._stop(state, targets, round_number)
+        state = replace(state, leases=self.manager.leases())
         blocked = self._profile(state)
-        self._grant(targets, self.manager.leases(), state.usable, blocked, round_number)
+        self._start(replace(state, leases=self.manager.leases()), targets, blocked, round_number)
 
     # -- what stops
 
@@ -96,7 +83,7 @@ class Reconciler:
     # -- what is profiled
 
     def _profile(self, state: ClusterState) -> set[str]:
-        """Start profiling runs where GPUs are free; others make room for them [FFT, section 5].
+        """Grant leases to profiling runs where GPUs are free; others make room for them [FFT, section 5].
 
         Returns
         -------
@@ -113,7 +100,7 @@ class Reconciler:
                 self._make_room(run, state, free)
                 continue
             with self.database.writing() as connection:
-                tag = grant(connection, self.database, run.job, chosen, kind=PROFILE)
+                tag = self._grant(connection, run.job, chosen, kind=PROFILE)
             if tag is not None:
                 _take(free, chosen)
         return waiting
@@ -133,13 +120,8 @@ class Reconciler:
 
     # -- what starts
 
-    def _grant(
-        self,
-        targets: Iterable[Target],
-        leases: Sequence[OpenLease],
-        nodes: Sequence[Node],
-        blocked: Collection[str],
-        round_number: int,
+    def _start(
+        self, state: ClusterState, targets: Iterable[Target], blocked: Collection[str], round_number: int
     ) -> None:
         """Grant a lease to every target that has none, and whose GPUs are free.
 
@@ -150,9 +132,9 @@ class Reconciler:
             query = "SELECT id FROM jobs WHERE state = 'queued' AND not_before > :now"
             backing_off = set(connection.column(query, now=self.database.now()))
         own = defaultdict[int, list[OpenLease]](list)
-        for lease in leases:
+        for lease in state.leases:
             own[lease.job_id].append(lease)
-        free, wanted, needed = free_seats(nodes, leases), [], []
+        free, wanted, needed = free_seats(state.usable, state.leases), [], []
         for target in targets:
             others, types = own[target.job], {t for gpus in target.seats.values() for t in gpus}
             if all((lease.copy, lease.held) != (target.copy, target.seats) for lease in others):
@@ -163,7 +145,8 @@ class Reconciler:
             )
             if not excluded and target.job not in backing_off and types.isdisjoint(blocked):
                 wanted.append(target)
-        moved = {target.job: target for target in moved_targets(wanted, needed, {node.name for node in nodes}, free)}
+        usable = {node.name for node in state.usable}
+        moved = {target.job: target for target in moved_targets(wanted, needed, usable, free)}
         wanted = [*moved.values(), *(target for target in wanted if target.job not in moved)]
         if any(exactly(free, target.seats) for target in wanted):
             with self.database.writing() as connection:
@@ -180,9 +163,8 @@ class Reconciler:
             until = self._until(connection, target.job, target.copy)
         if not chosen or (target.forked and until is None):
             return
-        tag = grant(
+        tag = self._grant(
             connection,
-            self.database,
             target.job,
             chosen,
             copy=target.copy,
@@ -192,6 +174,9 @@ class Reconciler:
         )
         if tag is not None:
             _take(free, chosen)
+
+    def _grant(self, connection: Connection, job: int, seats: Sequence[Seat], **more: Any) -> str | None:
+        return grant(connection, self.database, job, seats, ttl_seconds=self.manager.timeouts.ttl_seconds, **more)
 
     @staticmethod
     def _until(connection: Connection, job: int, copy: int) -> int | None:

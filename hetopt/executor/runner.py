@@ -63,11 +63,12 @@ class Runner:
         self.folder, self.seats = lease.folder, lease.seats_on(rank)
         self.workers: list[subprocess.Popen[bytes]] = []
         self.reason: str | None = None
-        self.host = False  # whether the host, not the job, prevents the start
-        self.requested: float | None = None
+        self.host_problem = False  # whether the host, not the job, prevents the start
+        self.stop_requested: float | None = None
         self.signalled: set[int] = set()
-        self.processes = processes.JobProcesses(f"{lease.tag}.{rank}", cgroups=not lease.bound_by_engine)
-        self.watch = Watch(lease.folder, lease.folder / files.log_file(rank), lease.log_bytes)
+        self.tag = f"{lease.tag}.{rank}"
+        self.processes = processes.JobProcesses(self.tag, cgroups=not lease.bound_by_engine)
+        self.watch = Watch(lease.folder / files.log_file(rank), lease.log_bytes)
 
     # -- life
 
@@ -93,12 +94,13 @@ class Runner:
             reason = "stopped"  # seen by the job first
         if reason is None:
             reason = "failed" if any(codes) else "ended"
-        _report(self.folder, self.rank, reason=reason, codes=codes, problem=problem, host=self.host, left=left)
+        more = {"host": True} if self.host_problem else {}
+        _report(self.folder, self.rank, reason=reason, codes=codes, problem=problem, left=left, **more)
 
     def _start(self) -> str | None:
         """Start the job; the problem where this is impossible."""
         if (problem := self._missing_gpus()) is not None:
-            self.host = True
+            self.host_problem = True
             return problem
         if not os.path.isdir(self.lease.cwd):
             return f"the working directory {self.lease.cwd!r} is not there on {socket.gethostname()}"
@@ -112,7 +114,7 @@ class Runner:
             try:
                 self.workers.append(self._launch(local, number, port))
             except (OSError, ValueError, subprocess.SubprocessError) as refused:
-                self.host = getattr(refused, "errno", None) in SCARCE
+                self.host_problem = getattr(refused, "errno", None) in SCARCE
                 why = getattr(refused, "strerror", None) or refused
                 return f"{self.lease.command[0]!r} cannot be started: {why}"
         self.watch.start()  # after the last fork
@@ -134,7 +136,7 @@ class Runner:
         if self.rank == 0:
             port = free_port(self.lease.port)
             if len(self.lease.nodes) > 1:
-                _retry(lambda: files.write_number(path, port))
+                _persist(lambda: files.write_number(path, port))
             return port
         while (found := files.read_number(path)) is None:
             self.watch.read()
@@ -173,7 +175,7 @@ class Runner:
         sizes = [1 if per_node else len(lease.seats_on(rank)) for rank in range(len(nodes))]
         own = {
             LEASE_VARIABLE: str(self.folder),
-            files.TAG_VARIABLE: self.processes.tag,
+            files.TAG_VARIABLE: self.tag,
             "HETOPT_GPU_TYPES": ",".join(sorted({seat.gpu_type for seat in self.seats})),
             "HETOPT_WORKERS_HERE": str(len(self.seats)),
             "HETOPT_NODE_RANK": str(self.rank),
@@ -199,7 +201,7 @@ class Runner:
         """Whether the job runs: its processes, or, within the grace period, orphans of a stopped shell."""
         if [worker for worker in self.workers if worker.poll() is None]:
             return True
-        grace = self.requested is not None and files.now() - self.requested <= self.lease.grace_seconds
+        grace = self.stop_requested is not None and files.now() - self.stop_requested <= self.lease.grace_seconds
         return grace and bool(self.processes.pids())
 
     def _check(self) -> None:
@@ -211,9 +213,12 @@ class Runner:
         if any(worker.poll() not in (None, 0) for worker in self.workers):
             self._request_stop("failed")
         if lease.most_seconds is not None:
-            if watch.rate is None and now - (watch.progress or watch.began) > lease.most_seconds_to_first_tick:
+            if (
+                watch.second_step is None
+                and now - (watch.first_progress or watch.began) > lease.most_seconds_to_first_tick
+            ):
                 self._request_stop("silent")
-            if watch.rate is not None and now - (watch.progress or now) > lease.most_seconds:
+            if watch.second_step is not None and now - (watch.first_progress or now) > lease.most_seconds:
                 self._request_stop("profiled")
         if self.reason is not None:
             self._signal()
@@ -229,9 +234,9 @@ class Runner:
         At first only to the children of the runner and to orphans of a shell: data loaders of a training would die of
         it, and the training without a checkpoint. After half of the grace period to all: a shell may not forward it.
         """
-        if self.requested is None:
-            self.requested = files.now()
-        waited, here = files.now() - self.requested, self.processes.pids()
+        if self.stop_requested is None:
+            self.stop_requested = files.now()
+        waited, here = files.now() - self.stop_requested, self.processes.pids()
         if waited > self.lease.grace_seconds:
             processes.send(here, signal.SIGKILL)
             return
@@ -246,24 +251,20 @@ class Runner:
 
 
 class Watch(threading.Thread):
-    """A thread that reads the shared directory and limits the log: a file server that hangs must not prevent fencing.
+    """A thread that reads the lease's directory and limits the log in it (``log_bytes``; 0: no limit).
 
-    Parameters
-    ----------
-    folder, log:
-        The directory of the lease, and the log of this node in it.
-    log_bytes:
-        Limit of the log; 0: none.
+    A file server that hangs must not prevent fencing.
     """
 
-    def __init__(self, folder: Path, log: Path, log_bytes: int) -> None:
+    def __init__(self, log: Path, log_bytes: int) -> None:
         super().__init__(daemon=True)
-        self.folder, self.log, self.log_bytes = folder, log, log_bytes
+        self.folder, self.log, self.log_bytes = log.parent, log, log_bytes
         self.stop = False  # whether the controller has requested a stop
         self.removed = 0  # bytes at the beginning of the log
-        self.began = self.renewed = files.now()  # the latter: when the counter was last seen to change
-        self.progress: float | None = None  # when the first progress of the job was seen
-        self.rate: float | None = None  # when progress with a second step was first seen, which gives a speed
+        self.began = files.now()
+        self.renewed = self.began  # when the counter was last seen to change
+        self.first_progress: float | None = None  # when the first progress of the job was seen
+        self.second_step: float | None = None  # when progress with a second step was first seen, which gives a speed
         self._counter: str | None = None
 
     def run(self) -> None:
@@ -289,10 +290,10 @@ class Watch(threading.Thread):
                 self.renewed = now
             self._counter = counter
         self.stop = self.stop or os.path.exists(self.folder / files.STOP)  # Path.exists raises errors of a file server
-        if self.rate is None and (content := files.read_json(self.folder / files.PROGRESS)) is not None:
-            self.progress = self.progress or files.now()
+        if self.second_step is None and (content := files.read_json(self.folder / files.PROGRESS)) is not None:
+            self.first_progress = self.first_progress or files.now()
             if content.get("step") != content.get("first_step"):
-                self.rate = files.now()
+                self.second_step = files.now()
 
 
 def _is_hidden(name: str) -> bool:
@@ -300,35 +301,33 @@ def _is_hidden(name: str) -> bool:
     return name == "HETOPT_TOKEN" or re.match(r"(SBATCH|SLURM|SRUN)_", name) is not None
 
 
-def _retry(write: Callable[[], object]) -> None:
+def _persist(write: Callable[[], object]) -> None:
     """Retry for a while where a disk is full or a server away; then give up: the controller finds out."""
     deadline = files.now() + PATIENCE
     while True:
-        try:
+        with suppress(OSError):
             write()
-        except OSError:
-            if files.now() > deadline:
-                return
-            time.sleep(CHECK_SECONDS)
-        else:
             return
+        if files.now() > deadline:
+            return
+        time.sleep(CHECK_SECONDS)
 
 
 def free_port(first: int) -> int:
     """The first port from ``first`` on without a listening process on this machine; ``first`` if all are in use."""
+    dual = socket.has_dualstack_ipv6()  # a host may have no IPv6
+    family = socket.AF_INET6 if dual else socket.AF_INET
     for port in range(first, first + 100):
-        with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe, suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # also ports closed just now
-            probe.bind(("", port))
+        with suppress(OSError), socket.create_server(("", port), family=family, dualstack_ipv6=dual):
             return port
     return first
 
 
 def remove_beginning(path: Path, end: int) -> int:
-    """Remove the bytes before ``end`` of a file, in whole blocks; how many were removed. The others keep their places.
+    """Remove the bytes before ``end`` of a file, in whole blocks; where the rest begins, which keeps its place.
 
-    Processes may append meanwhile: nothing is copied, and nothing of theirs is lost. Where the file system has no holes
-    (NFS before version 4.2), the whole file is emptied.
+    Processes may append meanwhile: nothing is copied. Where the file system has no holes (NFS before version 4.2), the
+    whole file is emptied, with what is written at that moment.
 
     Raises
     ------
@@ -374,7 +373,10 @@ def main(words: list[str]) -> int:
     identity, code = _supervised(runner)
     if code == 0:
         return 0
-    if files.read_json(folder / files.claim_file(rank)) != identity or (folder / files.exit_file(rank)).exists():
+    processes.JobProcesses(None, cgroups=False).kill(processes.reap)  # descendants, before a file server may hang
+    if files.read_json(folder / files.claim_file(rank)) != identity or not files.is_absent(
+        folder / files.exit_file(rank)
+    ):
         return 1  # nothing has begun, another process runs the node, or its end is reported already
     _report(folder, rank, reason="lost", left=runner.processes.kill(processes.reap))
     return 1
@@ -422,21 +424,10 @@ def _supervised(runner: Runner) -> tuple[dict[str, Any], int]:
     return identity, os.waitstatus_to_exitcode(status)
 
 
-def _report(
-    folder: Path,
-    rank: int,
-    *,
-    reason: str,
-    codes: Sequence[int] = (),
-    problem: str | None = None,
-    host: bool = False,
-    left: Sequence[int] = (),
-) -> None:
+def _report(folder: Path, rank: int, **content: Any) -> None:
     """Write the exit file."""
-    content: dict[str, Any] = {"reason": reason, "codes": list(codes), "problem": problem, "left": list(left)}
-    if host:
-        content["host"] = True
-    _retry(lambda: files.write_json(folder / files.exit_file(rank), content))
+    content = {"codes": [], "problem": None, "left": []} | content
+    _persist(lambda: files.write_json(folder / files.exit_file(rank), content))
 
 
 if __name__ == "__main__":

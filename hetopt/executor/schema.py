@@ -29,6 +29,11 @@ MIGRATIONS = {
             WHEN 'the engine starts nothing on its node now' THEN 'node_down'
             ELSE stop_reason END
         WHERE stop_reason IS NOT NULL""",
+        "ALTER TABLE leases RENAME COLUMN stop_asked TO stop_requested",
+        "ALTER TABLE leases ADD COLUMN ttl_seconds FLOAT NOT NULL DEFAULT 60.0",
+        """UPDATE leases SET ttl_seconds = (SELECT value FROM meta WHERE key = 'ttl_seconds')
+        WHERE EXISTS (SELECT * FROM meta WHERE key = 'ttl_seconds')""",
+        "DELETE FROM meta WHERE key = 'ttl_seconds'",
         "UPDATE meta SET value = '4' WHERE key = 'version'",
     ),
 }
@@ -84,7 +89,7 @@ TABLES = {
         granted FLOAT NOT NULL,
         running FLOAT, -- when a process was first seen
         first_tick FLOAT, -- when the first step was done
-        stop_asked FLOAT,
+        stop_requested FLOAT,
         stop_reason TEXT, -- a StopReason
         lost_since FLOAT, -- no longer renewed: given up, but perhaps alive
         sealed FLOAT,
@@ -95,6 +100,7 @@ TABLES = {
         steps_timed FLOAT, -- steps and seconds of which its speed is the ratio
         seconds_timed FLOAT,
         merged BOOLEAN NOT NULL, -- of a copy: its steps are committed
+        ttl_seconds FLOAT NOT NULL DEFAULT 60.0, -- its runner stops the job when it is not renewed for this time
         UNIQUE (job, id) -- comes with the table: of two indexes that serve, SQLite takes the later one""",
     "seats": """
         lease INTEGER NOT NULL REFERENCES leases (id),

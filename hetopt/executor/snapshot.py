@@ -187,21 +187,15 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
 
 
 def _expiry(database: StateDatabase, lease: OpenLease, facts: Mapping[str, str]) -> float:
-    """The cluster's second by which a lease that is not renewed any more has certainly expired.
-
-    Its runner goes by the timeouts in ``lease.json``; those of the last controller serve where that is not readable.
-    """
+    """The cluster's second by which a lease that is not renewed any more has certainly expired."""
     clock = database.clock
     if json.loads(facts["clock"])["boot"] != files.boot_id():  # no process outlives a restart of the machine
         return clock.base
-    times = files.read_json(lease.folder / files.LEASE) or {}
-    ttl = times.get("ttl_seconds", facts.get("ttl_seconds", LeaseTimeouts.ttl_seconds))
     counter = files.read_number(lease.folder / files.RENEWED)  # in milliseconds of the machine's clock
     began = lease.granted
     if counter is not None and counter / 1000 <= files.now():  # else it was renewed before a restart of the machine
         began = max(began, clock.base + counter / 1000 - clock.at)
-    grace = times.get("grace_seconds", lease.grace_seconds)
-    return began + float(ttl) + float(grace) + LeaseTimeouts.margin_seconds
+    return began + lease.ttl_seconds + lease.grace_seconds + LeaseTimeouts.margin_seconds
 
 
 def _node(row: Row, leases: list[dict[str, Any]]) -> dict[str, Any]:

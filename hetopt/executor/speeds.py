@@ -205,7 +205,7 @@ def stopping(connection: Connection) -> list[float]:
     found: list[tuple[float, float]] = []
     for reason in RESTARTS:  # each by the index: most leases may have ended for another reason
         found += connection.tuples(
-            """SELECT sealed, stop_asked FROM leases WHERE sealed IS NOT NULL AND stop_reason = :reason
+            """SELECT sealed, stop_requested FROM leases WHERE sealed IS NOT NULL AND stop_reason = :reason
             AND outcome = 'stopped' ORDER BY sealed DESC LIMIT :newest""",
             reason=reason,
             newest=NEWEST,
