@@ -160,7 +160,7 @@ def test_reasons_of_jobs_outside_the_instance(
     memory = {"K80": 12e9, "P100": 8e9, "V100": 16e9}
     there = [node("n2", {"P100": 2, "V100": 1}, memory_bytes=memory), node("n3", {"V100": 1}, memory_bytes=memory)]
     lab_of_jobs(database, [spec("a", **settings), spec("b")])
-    now = replace(cluster_state(database, {"a": RATES, "b": RATES}, there), whole={"K80": 4, "P100": 2, "V100": 3})
+    now = replace(cluster_state(database, {"a": RATES, "b": RATES}, there), all_gpus={"K80": 4, "P100": 2, "V100": 3})
     decider = RoundDecider(system_of(policy, {}, None), estimated)
     assert decider.unable(now) == {1: why}
     assert decider.decide(now).waits == {1: None}
@@ -171,9 +171,9 @@ def test_the_reason_when_no_job_is_in_the_instance(database: StateDatabase) -> N
     decider, now = RoundDecider(system_of("fifo", {}, None), estimated), cluster_state(database, {"a": RATES})
     none = replace(now, nodes=[])
     assert decider.unable(none) == {1: "all nodes are drained or down; hetopt drain NODE --undo ends a drain"}
-    taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes], whole={"K80": 4})
+    taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes], all_gpus={"K80": 4})
     assert decider.unable(taken)[1].startswith("no GPU is available: all are in use outside hetopt, ")
-    assert decider.unable(replace(taken, whole={})) == {
+    assert decider.unable(replace(taken, all_gpus={})) == {
         1: "no node reports a GPU; see the nodes' notes in hetopt status"
     }
     assert [decider.instance(one) for one in (none, taken)] == [(None, {1: None})] * 2

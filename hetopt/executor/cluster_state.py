@@ -12,7 +12,7 @@ from hetopt.executor.job_file import JobSpec
 from hetopt.executor.lease_record import PROFILE, TRAIN
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.leases import OpenLease, StopReason
-from hetopt.executor.node_monitor import GONE_SECONDS, NodeMonitor, capacity_of
+from hetopt.executor.node_monitor import NodeMonitor, capacity_of
 from hetopt.executor.queue import FAILED, spec_of
 from hetopt.executor.speeds import (
     Kind,
@@ -26,6 +26,9 @@ from hetopt.executor.speeds import (
     to_profile,
 )
 from hetopt.executor.state_database import Cache, StateDatabase
+
+LOST_SECONDS = 150.0
+"""Decisions leave out a job whose lease was given up longer ago, as its processes may still live."""
 
 BEGIN_SECONDS = 30.0
 """Jobs of the same kind wait for this time for a profiling run that the engine has not begun."""
@@ -59,7 +62,7 @@ class ClusterState:
         All open leases.
     speeds:
         Measurements.
-    whole:
+    all_gpus:
         GPU type -> GPUs of all nodes, also of those that are down.
     reports:
         Of the leases that train, once a decision is made.
@@ -76,7 +79,7 @@ class ClusterState:
     jobs: Sequence[Row]
     leases: Sequence[OpenLease]
     speeds: Speeds
-    whole: Mapping[str, int] = field(default_factory=dict)
+    all_gpus: Mapping[str, int] = field(default_factory=dict)
     reports: Sequence[LeaseReport] = ()
     usable: Sequence[Node] = ()
     stops: Mapping[str, StopReason] = field(default_factory=dict)
@@ -91,7 +94,7 @@ class ClusterState:
     @property
     def gpu_types(self) -> tuple[str, ...]:
         """GPU types of all nodes: also of those that are down, which memories of policies may have."""
-        return tuple(dict.fromkeys([*self.whole, *capacity_of(self.nodes)]))
+        return tuple(dict.fromkeys([*self.all_gpus, *capacity_of(self.nodes)]))
 
     def steps_done(self, job: Row) -> float:
         """Steps that are committed, and those that its leases have done since."""
@@ -100,17 +103,7 @@ class ClusterState:
 
 
 class ClusterObserver:
-    """Observes nodes and jobs.
-
-    Parameters
-    ----------
-    database, cache:
-        State, and results of queries.
-    monitor:
-        The nodes.
-    profile:
-        Whether new jobs are profiled before they are scheduled.
-    """
+    """Observes nodes and jobs; ``profile``: new jobs are profiled before they are scheduled."""
 
     def __init__(self, database: StateDatabase, cache: Cache, monitor: NodeMonitor, *, profile: bool) -> None:
         self.database, self.cache, self.monitor, self.profile = database, cache, monitor, profile
@@ -123,7 +116,7 @@ class ClusterObserver:
         ready, unknown, speeds = self.cache.get(key, lambda: self._jobs(capacity, memory))
         held = {lease.job_id: lease for lease in sorted(leases, key=lambda lease: lease.is_lost)}
         waiting = {
-            job for job, one in held.items() if one.lost_since is not None and now - one.lost_since >= GONE_SECONDS
+            job for job, one in held.items() if one.lost_since is not None and now - one.lost_since >= LOST_SECONDS
         }
         return ClusterState(
             now,
@@ -131,7 +124,7 @@ class ClusterObserver:
             [row for row in ready if row["not_before"] <= now and row["id"] not in waiting],
             leases,
             speeds,
-            whole=capacity_of(self.monitor.nodes),
+            all_gpus=capacity_of(self.monitor.nodes),
             usable=usable,
             stops=self.monitor.to_stop(leases),
             runs=_runs(unknown, held, now),

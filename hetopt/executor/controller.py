@@ -71,8 +71,6 @@ class Settings:
         Folder of the lease directories; None: with the state.
     strict_rounds:
         New jobs wait for the next round, as in simulations, also where nothing runs.
-    engine:
-        Name of the engine on the command line; by default its own.
     """
 
     policy: str
@@ -81,7 +79,6 @@ class Settings:
     timeouts: LeaseTimeouts = field(default_factory=LeaseTimeouts)
     leases: Path | None = None
     strict_rounds: bool = False
-    engine: str | None = None
 
 
 class Controller:
@@ -120,7 +117,7 @@ class Controller:
         print_line: Callable[[str], None] = print,
     ) -> None:
         database.lock()
-        self._facts = lease_facts(database, settings.engine or engine.name, settings.leases)
+        self._facts = lease_facts(database, engine.name, settings.leases)
         self.database, self.engine, self.settings = database, engine, settings
         self.alerts, self._written_alerts = Alerts(print_line), list[str]()
         self.manager = LeaseManager(database, engine, settings.timeouts, settings.leases)
@@ -408,7 +405,7 @@ def make_controller(
     listed = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
     name = f"{policy}[{listed}]" if listed else policy
     leases = None if leases is None else leases.expanduser().absolute()
-    chosen = Settings(name, system.seconds, profile, timeouts, leases, strict_rounds, engine)
+    chosen = Settings(name, system.seconds, profile, timeouts, leases, strict_rounds)
     return Controller(database, made, system, ESTIMATORS.factory("hadar"), chosen, console.note)
 
 

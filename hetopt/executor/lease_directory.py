@@ -48,25 +48,9 @@ SET_FOR_JOBS = {
 """Environment variables that a runner sets for the processes of a job, which its file may not."""
 
 
-def claim_file(rank: int) -> str:
-    """Name of the file with the identity of the process that runs this node of the gang."""
-    return f"claim-{rank}"
-
-
-def exit_file(rank: int) -> str:
-    """Name of the file with the end of this node of the gang."""
-    return f"exit-{rank}.json"
-
-
-def problem_file(rank: int | str) -> str:
-    """Name of the file with the error that ended a rank of the job (not the first, which has the outcome)."""
-    return f"problem-{rank}.json"
-
-
-def log_file(rank: int) -> str:
-    """Name of the file with the output of the job on this node."""
-    return f"log-{rank}"
-
+claim_file, exit_file, log_file = "claim-{}".format, "exit-{}.json".format, "log-{}".format
+problem_file = "problem-{}.json".format
+"""Names of files of a node, and of a rank of the job."""
 
 ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """Errors that prove that there is no such file; all others may be temporary."""

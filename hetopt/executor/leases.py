@@ -370,7 +370,9 @@ def _state_after(
         return progressed | {"reason": f"it ran out of memory on {row['gpu_types']}"}
     if result.outcome == "refused" and not result.fatal:
         losses = job["losses"] + 1
-        return _retry(now, losses, f"refused {losses} of {MAX_LOSSES} times: {result.failure}", result.failure, losses)
+        return _after_loss(
+            now, losses, f"refused {losses} of {MAX_LOSSES} times: {result.failure}", result.failure, losses
+        )
     if result.failure is not None:
         failures = 1 if progressed else job["failures"] + 1
         if result.fatal or failures >= MAX_FAILURES:
@@ -383,10 +385,10 @@ def _state_after(
         return {}  # the purpose of the lease
     losses, last = job["losses"] + 1, result.host_problem or result.outcome
     text = f"{losses} leases in a row ended early, without a request or a checkpoint (the last one: {last})"
-    return _retry(now, losses, text, f"{text}; events.jsonl has more", losses - LOSSES_AT_ONCE)
+    return _after_loss(now, losses, text, f"{text}; events.jsonl has more", losses - LOSSES_AT_ONCE)
 
 
-def _retry(now: float, losses: int, text: str, final: str | None, exponent: int) -> dict[str, Any]:
+def _after_loss(now: float, losses: int, text: str, final: str | None, exponent: int) -> dict[str, Any]:
     """Of a job that has lost this number of leases in a row: it starts again, later each time, or has failed."""
     if losses >= MAX_LOSSES:
         return {"losses": losses, "state": FAILED, "finished": now, "reason": final}

@@ -27,17 +27,7 @@ UNMERGED = "job = :job AND forked = 1 AND merged = 0"
 
 
 class Merges:
-    """All merges of a cluster.
-
-    Parameters
-    ----------
-    database:
-        State database.
-    folder:
-        Folder of lease directories; merged checkpoints are beside them.
-    cache:
-        Results of queries that are valid until the database changes.
-    """
+    """All merges of a cluster; merged checkpoints are beside lease directories."""
 
     def __init__(self, database: StateDatabase, folder: Path, cache: Cache) -> None:
         self.database, self.folder, self.cache = database, folder, cache

@@ -213,8 +213,8 @@ class RoundDecider:
             return f"no node has a GPU of its gpu_types ({', '.join(spec.gpu_types)})"
         if not allowed:
             return "no GPU type that it may use has enough memory; submit it with less memory, or with other gpu_types"
-        ever = self._most(state.whole, allowed) >= spec.workers
-        have = {t: (there if ever else state.whole).get(t, 0) for t in allowed}
+        ever = self._most(state.all_gpus, allowed) >= spec.workers
+        have = {t: (there if ever else state.all_gpus).get(t, 0) for t in allowed}
         listed = " + ".join(f"{number} {t}" for t, number in have.items())
         mixed = ", and this policy gives a job GPUs of one type" if sum(have.values()) >= spec.workers else ""
         need = f"it needs {counted(spec.workers, 'GPU')}; of those that it may use"
@@ -227,7 +227,7 @@ def _no_gpus(state: ClusterState) -> str:
     """Why no job can have a GPU."""
     if not state.nodes:
         return "all nodes are drained or down; hetopt drain NODE --undo ends a drain"
-    if not state.whole:
+    if not state.all_gpus:
         return "no node reports a GPU; see the nodes' notes in hetopt status"
     return (
         "no GPU is available: all are in use outside hetopt, did not start a job in time, or may still run a lost job; "
@@ -318,12 +318,12 @@ def _job_type(name: str, jobs: Sequence[Job]) -> JobType:
     return JobType(name, mean, min(job.memory_bytes for job in jobs), any_scale=True)
 
 
-def targets_of(placement: Placement, ids: Mapping[str, int], whole: Collection[str]) -> list[Target]:
+def targets_of(placement: Placement, ids: Mapping[str, int], never_forked: Collection[str]) -> list[Target]:
     """The targets of a placement; the copies of a forked job are numbered from 1, in the order of the servers.
 
     Parameters
     ----------
-    whole:
+    never_forked:
         Jobs that are never forked: a single copy of one is the job itself, and continues from round to round.
 
     Raises
@@ -337,7 +337,7 @@ def targets_of(placement: Placement, ids: Mapping[str, int], whole: Collection[s
             continue
         seats = {server: {t: int(n) for t, n in gpus.items() if n} for server, gpus in hosts.items()}
         seats = {server: gpus for server, gpus in seats.items() if gpus}
-        if name in placement.dispatch and name not in whole:
+        if name in placement.dispatch and name not in never_forked:
             parts = [float(work) for work in placement.dispatch[name].values()]
             if not (min(parts) >= 0 and 0 < math.fsum(parts) < math.inf):
                 raise InvalidPlan(f"{name}: its copies are to do {parts} of its work")

@@ -38,7 +38,7 @@ MAX_ERRORS = 2
 
 
 class Scheduler:
-    """Asks the policy at the begin of each round.
+    """Asks the policy at the beginning of each round.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Scheduler:
     Attributes
     ----------
     number, next:
-        Number of the last round, and begin of the next, in seconds of the cluster's clock.
+        Number of the last round, and beginning of the next, in seconds of the cluster's clock.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Scheduler:
         due = self._is_due(state, targets)
         if due:
             self._decide(state)
-        basis = _basis(state), state.whole
+        basis = _basis(state), state.all_gpus
         if due or basis != self._explained:
             self._record_unable(state)
             self._explained = basis
@@ -152,7 +152,7 @@ class Scheduler:
     def _answer(self, decider: RoundDecider, state: ClusterState) -> tuple[RoundDecision | None, str]:
         """The decision of the policy, or why there is none. A job that causes an error is left out."""
         ids, memory = {row["name"]: row["id"] for row in state.jobs}, self.memory
-        left_out: dict[int, str] = {}
+        left_out, without = dict[int, str](), ""
         while True:
             able = replace(state, jobs=[row for row in state.jobs if row["id"] not in left_out])
             try:
@@ -163,11 +163,12 @@ class Scheduler:
                 if culprit is not None and culprit not in left_out:
                     left_out[culprit] = why
                 elif self._errors >= MAX_ERRORS and memory is not None:  # of GPUs that are gone, say
-                    self.alerts.report(f"{self.policy} starts without its memory: {why}")
-                    memory = None
+                    without, memory = f"{self.policy} starts without its memory: {why}", None
                 else:
                     return None, why
             else:
+                if without:
+                    self.alerts.report(without)
                 return replace(decision, waits={**decision.waits, **left_out}), ""
 
     def _record(self, state: ClusterState, decision: RoundDecision) -> None:
@@ -219,7 +220,7 @@ class Scheduler:
             self.database.set_meta(connection, "undecided", why)
 
     def _next_round(self, wake: float) -> float:
-        """Begin of the next round: on a grid, so that a late decision does not shift all that follow.
+        """Beginning of the next round: on a grid, so that a late decision does not shift all that follow.
 
         Without rounds it is ``wake``.
         """
@@ -237,4 +238,4 @@ def _job_of(problem: BaseException) -> str | None:
 def _basis(state: ClusterState) -> object:
     """What a decision without rounds depends on."""
     nodes = [(node.name, Counter(seat.gpu_type for seat in node.seats)) for node in state.nodes]
-    return nodes, [(row["id"], state.speeds.impossible(row["id"])) for row in state.jobs]
+    return nodes, [(row["id"], state.speeds.out_of_memory_on(row["id"])) for row in state.jobs]

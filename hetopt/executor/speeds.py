@@ -81,20 +81,20 @@ class Speeds:
         """GPU type -> steps per second, where measured."""
         return {t: speed.measured for t, speed in self.of(job).items() if speed.measured is not None}
 
-    def impossible(self, job: int) -> tuple[str, ...]:
+    def out_of_memory_on(self, job: int) -> tuple[str, ...]:
         """GPU types on which it has run out of memory."""
         return tuple(t for t, speed in self.of(job).items() if not speed.feasible)
 
-    def with_progress(self, report: Iterable[LeaseReport]) -> Speeds:
+    def with_progress(self, reports: Iterable[LeaseReport]) -> Speeds:
         """The same with the ticks of leases that are still open."""
         known = {job: dict(own) for job, own in self.known.items()}
-        for one in report:
-            kind, (steps, seconds) = one.lease.gpu_types, one.timed
-            if "+" in kind or steps <= 0 or seconds <= 0:
+        for one in reports:
+            gpu_type, (steps, seconds) = one.lease.gpu_types, one.timed
+            if "+" in gpu_type or steps <= 0 or seconds <= 0:
                 continue
             own = known.setdefault(one.lease.job_id, {})
-            before = own.get(kind, Speed())
-            own[kind] = Speed(True, before.steps + steps, before.seconds + seconds, before.memory_bytes)
+            before = own.get(gpu_type, Speed())
+            own[gpu_type] = Speed(True, before.steps + steps, before.seconds + seconds, before.memory_bytes)
         return Speeds(known)
 
 
@@ -111,8 +111,8 @@ def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
 
 def learn(connection: Connection, lease: OpenLease, report: LeaseReport) -> None:
     """Record what a lease has measured: speed, memory, or that the GPU type has too little memory."""
-    kind = lease.gpu_types
-    if "+" in kind:
+    gpu_type = lease.gpu_types
+    if "+" in gpu_type:
         return  # the slowest of several types sets the pace
     steps, seconds = report.timed
     memory = report.progress.get("memory_bytes")
@@ -129,7 +129,7 @@ def learn(connection: Connection, lease: OpenLease, report: LeaseReport) -> None
         steps = steps + excluded.steps, seconds = seconds + excluded.seconds,
         memory_bytes = coalesce(excluded.memory_bytes, memory_bytes), note = coalesce(excluded.note, note)""",
         job=lease.job_id,
-        gpu_type=kind,
+        gpu_type=gpu_type,
         feasible=not report.out_of_memory,
         steps=steps,
         seconds=seconds,
