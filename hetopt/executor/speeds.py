@@ -142,8 +142,8 @@ def memory_of(nodes: Iterable[Node]) -> dict[str, float]:
     """GPU type -> memory in bytes of one GPU, where known; the smallest where they differ."""
     found: dict[str, float] = {}
     for node in nodes:
-        for kind, memory in node.memory_bytes.items():
-            found[kind] = min(memory, found.get(kind, memory))
+        for gpu_type, memory in node.memory_bytes.items():
+            found[gpu_type] = min(memory, found.get(gpu_type, memory))
     return found
 
 
