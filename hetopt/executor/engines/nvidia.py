@@ -36,9 +36,6 @@ WAIT_SECONDS = 5.0
 CLOSE_SECONDS = 1.0
 """Longest time that :meth:`GpuWatch.close` waits for a killed process."""
 
-OUTPUT_BYTES = 1 << 20
-"""Room for the output of a query, which is read after its end."""
-
 LONGEST = 63
 """Longest name of a GPU type (:func:`~hetopt.checks.check_name`)."""
 
@@ -67,6 +64,7 @@ class GpuWatch:
     def __init__(self, first: Node, reported: int, own: str = "hetopt-") -> None:
         self._node, self._most, self._whole, self._own = first, reported, first.seats, own
         self._query: subprocess.Popen[bytes] | None = None
+        self._output = os.fdopen(os.memfd_create("nvml"), "w+b", 0)  # of queries; a full disk does not matter
         self._taken = self._began = files.now()  # when the last finished query began; the last one of all
         self._due = self._began + QUERY_SECONDS
         self._problem: str | None = None
@@ -98,8 +96,9 @@ class GpuWatch:
         if (query := self._query) is not None:
             query.kill()
             with suppress(subprocess.TimeoutExpired):
-                query.communicate(timeout=CLOSE_SECONDS)
+                query.wait(CLOSE_SECONDS)
             query.returncode = query.poll() or 0  # no warning where it hangs in the driver
+        self._output.close()
 
     def _poll(self) -> None:
         if self._query is not None:
@@ -110,14 +109,15 @@ class GpuWatch:
     def _begin(self) -> None:
         self._began = files.now()
         self._due = self._began + (BUSY_SECONDS if self._node.busy else QUERY_SECONDS)
+        self._output.seek(0)
+        self._output.truncate()
         try:
             self._query = subprocess.Popen(
                 [sys.executable, "-P", "-m", "hetopt.executor.engines.nvidia", self._node.name, self._own],
                 env={key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE},
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=self._output,
                 stderr=subprocess.DEVNULL,
-                pipesize=OUTPUT_BYTES,
                 start_new_session=True,  # without Ctrl-C, which is for the controller
             )
         except OSError as problem:
@@ -132,7 +132,8 @@ class GpuWatch:
             return
         self._taken, self._query = self._began, None
         try:
-            result = json.loads(query.communicate()[0])
+            self._output.seek(0)
+            result = json.loads(self._output.read())
         except ValueError:
             self._fail(f"asking NVML ended with exit code {code}; nvidia-smi must list all GPUs without an error")
             return
