@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 from hetopt.executor.connection import Row
 from hetopt.executor.state_database import StateDatabase
@@ -87,10 +87,10 @@ class EventLog:
             digits = number.read(20)
             before = int(digits) if digits.isdigit() else 0
             with open(folder / EVENTS, "ab+", opener=_private) as file:
-                last = _cut(file, before)
+                last = min(_cut(file, before), self._newest())  # it has fewer after it was restored from a backup
                 while rows := self._events_after(last):
                     for row in rows:
-                        content = json.loads(row.pop("content"))
+                        content = _content(row.pop("content"))
                         fields = {key: value for key, value in row.items() if value is not None}
                         file.write(json.dumps(fields | content).encode() + b"\n")
                     last = rows[-1]["id"]
@@ -100,10 +100,22 @@ class EventLog:
                     os.pwrite(number.fileno(), b"%020d\n" % last, 0)
         self._version = version
 
+    def _newest(self) -> int:
+        with self.database.reading() as connection:
+            return int(connection.value("SELECT max(id) FROM events") or 0)
+
     def _events_after(self, last: int) -> list[Row]:
         query = "SELECT id, time, at, kind, job, content FROM events WHERE id > :last ORDER BY id LIMIT :portion"
         with self.database.reading() as connection:
             return connection.rows(query, last=last, portion=PORTION)
+
+
+def _content(text: str) -> dict[str, Any]:
+    """The content of an event; of a damaged one its text."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError, RecursionError):
+        return {"damaged": text[:200]}
 
 
 def _private(path: str, flags: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -224,8 +223,3 @@ def _spec(text: str) -> JobSpec:
     from hetopt.executor.job_file import JobSpec  # views of the cluster do not need it
 
     return JobSpec.model_validate_json(text, strict=False)
-
-
-def base_name(name: str) -> str:
-    """A job's name without the number that ``--again`` has added."""
-    return re.sub(r"\.\d+\Z", "", name)

@@ -113,6 +113,7 @@ class StateDatabase:
                 facts = {"version": str(schema.VERSION), "cluster": os.urandom(3).hex(), "clock": Clock.begin().text}
                 connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
                 connection.execute("COMMIT")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # raises where the disk is full, unlike close
             with suppress(FileExistsError):
                 os.link(spare, self.path)
             sync_folder(self.folder)
@@ -271,12 +272,13 @@ class StateDatabase:
         """
         self._check_file()
         try:
-            if self._watching is None:
+            watching = self._watching
+            if watching is None:
                 more: dict[str, Any] = {"timeout": WAIT_SECONDS, "check_same_thread": False}
-                self._watching = sqlite3.connect(uri(self.path), uri=True, **more)
+                watching = self._watching = sqlite3.connect(uri(self.path), uri=True, **more)
             # with the connection: numbers of different ones cannot be compared
-            return self._watching, self._watching.execute("PRAGMA data_version").fetchone()[0]
-        except sqlite3.OperationalError:
+            return watching, watching.execute("PRAGMA data_version").fetchone()[0]
+        except (sqlite3.OperationalError, sqlite3.ProgrammingError):  # the latter: another thread has closed it
             self.disconnect()
             return self._signature()
         except sqlite3.Error as problem:
@@ -329,7 +331,7 @@ class StateDatabase:
             raise InvalidOption(
                 f"{self.folder} has a controller already (process {process or '?'}); a cluster has one at a time"
             )
-        with suppress(OSError):  # a disk that is full or read-only: the lock holds, its number is not shown
+        with suppress(OSError):  # a disk that is full or read-only: the lock holds; that of an earlier process is shown
             os.pwrite(handle, b"%-19d\n" % os.getpid(), 0)
         self._lock = handle
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from pathlib import Path
 
@@ -23,7 +24,8 @@ MARK = ".hetopt"
 MIN_FREE_BYTES = 65536
 """With less room on the disk SQLite cannot even begin to read a database that no process has open."""
 
-NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "fuse.sshfs", "9p", "afs"}
+NETWORKED = {"nfs", "nfs4", "cifs", "smbfs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "gpfs", "orangefs", "9p"}
+NETWORKED |= {"afs", "panfs", "wekafs", "virtiofs", "fuse.sshfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.glusterfs"}
 """File systems on which SQLite's locks cannot be relied on."""
 
 
@@ -167,7 +169,7 @@ def _mount(path: Path) -> tuple[str, list[str]]:
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
         for line in mounts:
             _, where, what, how, *_ = line.split(" ")
-            where = where.encode().decode("unicode_escape")
+            where = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), where)
             if (target == where or target.startswith(where.rstrip("/") + "/")) and len(where) >= len(longest):
                 longest, kind, options = where, what, how
     return kind, options.split(",")

@@ -192,14 +192,18 @@ class CheckedEngine:
         self.exact_slots, self.look_seconds = engine.exact_slots, engine.look_seconds
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method not in MEMBERS:
+            raise AttributeError(f"an engine has no {method}")
         return partial(self._call, method)
 
     def _call(self, method: str, *words: Any) -> Any:
         try:
             found = getattr(self.engine, method)(*words)
-        except (HetoptError, OSError):
+        except HetoptError:
             raise
         except (Exception, SystemExit) as problem:  # the engine may be user code
+            if isinstance(problem, OSError) and method == "start":
+                raise  # of this lease alone, such as a GPU that another cluster has locked
             raise EngineDown(f"{method}() raises {raised(problem)}") from problem
         if method == "nodes" and not (isinstance(found, (tuple, list)) and all(isinstance(n, Node) for n in found)):
             raise EngineDown(f"nodes() returns {shown(found)}; it must be a tuple of Node")

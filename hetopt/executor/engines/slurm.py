@@ -172,8 +172,10 @@ class SlurmEngine:
         if names := self._options.get("reservation"):
             reserved = self._read_reservations(names)
             found = {name: _within(one, reserved[name]) for name, one in found.items() if name in reserved}
-        if not found and not self._nodes:
-            where = f"partition {partition.name!r}" + (f" in reservation {names!r}" if names else "")
+        where = f"partition {partition.name!r}" + (f" in reservation {names!r}" if names else "")
+        if not found and self._nodes:
+            raise EngineDown(f"no node of {where} has GPUs any more")
+        if not found:
             others = sorted({name for node in every if node.gpus for name in node.partitions})
             hint = "" if names else f"; {choices(partition.name, others)}"
             raise InvalidOption(f"no node of {where} has GPUs (gres gpu){hint}")
