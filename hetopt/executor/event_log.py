@@ -87,22 +87,20 @@ class EventLog:
             digits = number.read(20)
             before = int(digits) if digits.isdigit() else 0
             with open(folder / EVENTS, "ab+", opener=_private) as file:
-                last = min(_cut(file, before), self._newest())  # it has fewer after it was restored from a backup
+                last, incomplete = last_logged(file, self.database, before)
+                if incomplete:
+                    file.truncate(file.seek(0, os.SEEK_END) - incomplete)
                 while rows := self._events_after(last):
                     for row in rows:
                         content = _content(row.pop("content"))
                         fields = {key: value for key, value in row.items() if value is not None}
-                        file.write(json.dumps(fields | content).encode() + b"\n")
+                        file.write(json.dumps(fields | content, default=str).encode() + b"\n")
                     last = rows[-1]["id"]
                 if last != before:
                     file.flush()
                     os.fsync(file.fileno())  # the number must not survive a crash of the machine without the lines
                     os.pwrite(number.fileno(), b"%020d\n" % last, 0)
         self._version = version
-
-    def _newest(self) -> int:
-        with self.database.reading() as connection:
-            return int(connection.value("SELECT max(id) FROM events") or 0)
 
     def _events_after(self, last: int) -> list[Row]:
         query = "SELECT id, time, at, kind, job, content FROM events WHERE id > :last ORDER BY id LIMIT :portion"
@@ -115,35 +113,33 @@ def _content(text: str) -> dict[str, Any]:
     try:
         return dict(json.loads(text))
     except (ValueError, TypeError, RecursionError):
-        return {"damaged": text[:200]}
+        return {"damaged": str(text)[:200]}
 
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT, 0o600)
 
 
-def last_logged(file: IO[bytes]) -> tuple[int | None, bytes]:
-    """Number of the last complete event of a log file, None where it has none; and the incomplete line after it."""
+def last_logged(file: IO[bytes], database: StateDatabase, noted: int = 0) -> tuple[int, int]:
+    """Number of the last event of the database that a log file has, and bytes of an incomplete line at its end.
+
+    After the database was restored from a backup its new events have numbers that are in the file already; they are
+    those with a later date than the file's last event.
+
+    Parameters
+    ----------
+    noted:
+        The last event if the file has no line, as after its rotation.
+    """
     file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
     *lines, rest = file.read().split(b"\n")
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["id"]), rest
-        except (ValueError, LookupError, TypeError, RecursionError):
-            continue
-    return None, rest
-
-
-def _cut(file: IO[bytes], noted: int) -> int:
-    """Cut an incomplete line off the log file; the number of the last event before it.
-
-    In a file without a complete line, as after its rotation, that is the event before the incomplete one, or the one
-    that was ``noted``.
-    """
-    last, rest = last_logged(file)
-    if rest:
-        file.truncate(file.seek(0, os.SEEK_END) - len(rest))
-    if last is not None:
-        return last
     begun = re.match(rb'\{"id": (\d+),', rest)
-    return int(begun[1]) - 1 if begun else noted
+    last, latest = int(begun[1]) - 1 if begun else noted, "~"  # after all dates
+    for line in reversed(lines):
+        with suppress(ValueError, LookupError, TypeError, RecursionError):
+            event = json.loads(line)
+            last, latest = int(event["id"]), str(event.get("at", latest))
+            break
+    with database.reading() as connection:
+        query = "SELECT max(id) FROM events WHERE id <= :last AND at <= :latest"
+        return connection.value(query, last=last, latest=latest) or 0, len(rest)

@@ -202,10 +202,10 @@ def _old_events(database: StateDatabase, limit: float) -> list[int]:
         ORDER BY id"""
     try:
         with open(database.folder / EVENTS, "rb") as file:
-            logged, _ = last_logged(file)
+            logged, _ = last_logged(file, database)
             os.fsync(file.fileno())  # before the rows go, the lines are on the disk
         sync_folder(database.folder)
     except OSError:
         return []
     with database.reading() as connection:
-        return connection.column(query, limit=limit, read=list(KINDS), logged=logged or 0)
+        return connection.column(query, limit=limit, read=list(KINDS), logged=logged)

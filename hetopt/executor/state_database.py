@@ -197,7 +197,8 @@ class StateDatabase:
                 why = f"the disk of {self.folder} is full"
             if why is not None:
                 raise UnwritableDisk(why) from None
-            raise NotWritten(f"{self.path}: {problem}") from None
+            failed = NotWritten if begin == "BEGIN IMMEDIATE" else UnusableFile
+            raise failed(f"{self.path}: {problem}") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise UnusableFile(f"{self.path} is damaged: {problem}") from None
 
