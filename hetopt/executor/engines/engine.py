@@ -207,8 +207,14 @@ class CheckedEngine:
             raise EngineDown(f"{method}() raises {raised(problem)}") from problem
         if method == "nodes" and not (isinstance(found, (tuple, list)) and all(isinstance(n, Node) for n in found)):
             raise EngineDown(f"nodes() returns {shown(found)}; it must be a tuple of Node")
-        if method == "status" and not (isinstance(found, Mapping) and set(words[0]) <= set(found)):
-            raise EngineDown(f"status() returns {shown(found)}; it must be a mapping with a phase for each tag")
+        if method == "status":
+            try:
+                found = {tag: Phase(phase) for tag, phase in found.items()}
+                valid = set(words[0]) <= set(found)
+            except (AttributeError, TypeError, ValueError):
+                valid = False
+            if not valid:
+                raise EngineDown(f"status() returns {shown(found)}; it must be a mapping with a phase for each tag")
         return tuple(found) if method == "nodes" else found
 
     def close(self) -> None:
