@@ -223,3 +223,6 @@ def test_without_a_controller_a_lease_that_reports_its_end_is_over(recorded: Rec
     assert (now.jobs[0]["state"], lease_of(now)["state"]) == ("stopped", "expired")
     assert now.jobs[0]["reason"] == LEASE_ENDED
     assert now.jobs[0]["left_seconds"] is None
+    text = shown(now)
+    assert "All processes of jobs have ended." in text
+    assert "leases of jobs expired" not in text

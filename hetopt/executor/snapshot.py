@@ -30,7 +30,7 @@ LATE_SECONDS = 30.0
 """A round that is late by more, and by more than its own length, is overdue."""
 
 STOPPED, EXPIRED = "stopped", "expired"
-"""State of a job whose leases have all expired, and of a lease that has, as no controller renewed it."""
+"""Without a controller: state of a lease that has expired or whose processes have ended, and of a job with no other."""
 
 NOT_YET = "waits for the next decision of the policy, or for a profiling run"
 GIVEN = "its GPUs are not free yet: another job or a profiling run has them, or their node is drained or down"
@@ -47,7 +47,7 @@ class Snapshot:
     now:
         The cluster's second.
     controller:
-        Number of its process; None if there is none.
+        Number of its process, -1 if unknown; None if there is none.
     policy, round, round_seconds, next_round:
         Name of the policy, number and length of its rounds, and when the next one begins (the cluster's second).
     undecided:
@@ -59,7 +59,8 @@ class Snapshot:
     more:
         State -> finished jobs that are left out of ``jobs``.
     expired:
-        The cluster's second at which the last open lease has expired for certain; None if a lease may still run.
+        The cluster's second at which the last open lease had expired for certain, or :attr:`now` if all processes ended
+        before; None if a lease may still run.
     """
 
     now: float

@@ -151,8 +151,13 @@ def _warnings(now: Snapshot) -> list[str]:
     if now.controller is None:
         rest = " Running jobs continue until their leases expire." if now.leases else ""
         if now.expired is not None:
-            rest = f" The leases of jobs expired {format_duration(round(now.now - now.expired))} ago."
-        return [f"No controller runs, so nothing is decided; start one with `hetopt run`.{rest}"]
+            ago = format_duration(round(now.now - now.expired))
+            rest = (
+                f" The leases of jobs expired {ago} ago."
+                if now.expired < now.now
+                else " All processes of jobs have ended."
+            )
+        return [f"No controller runs, so nothing is decided; start one with `hetopt run`.{rest}", *now.alerts]
     found = list(now.alerts)
     if now.undecided is not None:
         found.append(f"The policy cannot decide, so running jobs continue: {now.undecided}")
