@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 
@@ -18,6 +19,7 @@ from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
+from hetopt.executor import state_folder
 from hetopt.executor.event_log import EventLog
 from hetopt.executor.queue import submit
 from hetopt.executor.state_database import EVENTS, LEASES, LOGGED, StateDatabase
@@ -52,6 +54,33 @@ def test_a_folder_that_others_may_enter_is_not_read(tmp_path: Path, make: bool) 
     os.mkfifo(folder / DATABASE)
     with pytest.raises(UnusableFile, match=r"mode 750.*chmod 700"):
         StateDatabase(folder, make=make)
+
+
+def mounted(monkeypatch: pytest.MonkeyPatch, table: Path, line: str) -> None:
+    """Let the table of mounts have this line alone."""
+    table.write_text(line, encoding="utf-8")
+    read = partial(open, table)
+    monkeypatch.setattr(state_folder, "open", lambda _, **more: read(**more), raising=False)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "smb3", "gpfs", "fuse.glusterfs", "fuse.ceph-fuse", "wekafs", "ext4"])
+def test_a_folder_on_a_file_server_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    mounted(monkeypatch, tmp_path / "mounts", f"server:/x {tmp_path} {kind} rw 0 0\n")
+    if kind == "ext4":
+        StateDatabase(tmp_path / "state").close()
+        return
+    with pytest.raises(UnusableFile, match=rf"state is on {kind}; the state must be on a local disk"):
+        StateDatabase(tmp_path / "state")
+
+
+@pytest.mark.parametrize(("name", "escaped"), [("käse", "käse"), ("a b", r"a\040b"), ("ü\\x", r"ü\134x")])
+def test_the_name_of_a_mount_may_have_any_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, escaped: str
+) -> None:
+    (tmp_path / name).mkdir()
+    mounted(monkeypatch, tmp_path / "mounts", f"server:/x {tmp_path / escaped} nfs4 rw 0 0\n")
+    with pytest.raises(UnusableFile, match=r"is on nfs4"):
+        StateDatabase(tmp_path / name / "state")
 
 
 def test_every_command_refuses_a_folder_of_another_user(

@@ -25,7 +25,7 @@ MIN_FREE_BYTES = 65536
 """With less room on the disk SQLite cannot even begin to read a database that no process has open."""
 
 NETWORKED = {"nfs", "nfs4", "cifs", "smbfs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "gpfs", "orangefs", "9p"}
-NETWORKED |= {"afs", "panfs", "wekafs", "virtiofs", "fuse.sshfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.glusterfs"}
+NETWORKED |= {"afs", "panfs", "wekafs", "fuse.sshfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.glusterfs"}
 """File systems on which SQLite's locks cannot be relied on."""
 
 
@@ -166,7 +166,7 @@ def _mount(path: Path) -> tuple[str, list[str]]:
     """Kind of the file system of a folder, such as ``ext4``, and the options with which it is mounted."""
     longest, kind, options = "", "", ""
     target = os.path.realpath(path)
-    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
         for line in mounts:
             _, where, what, how, *_ = line.split(" ")
             where = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), where)
