@@ -19,7 +19,7 @@ from hetopt.executor.dashboard.page import fragment
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.prometheus import metrics_of
 from hetopt.executor.queue import submit
-from hetopt.executor.snapshot import GIVEN, snapshot
+from hetopt.executor.snapshot import WAITS_FOR_GPUS, snapshot
 from hetopt.executor.state_database import StateDatabase
 from hetopt.executor.status_view import show
 from hetopt.presentation.terminal import OUT
@@ -163,7 +163,7 @@ def test_a_job_whose_gpus_are_still_in_use_has_a_reason(stage: Make) -> None:
     with lab.database.writing() as connection:
         connection.insert("targets", job=2, copy=0, seats='{"n": {"V100": 1}}')
         connection.update("jobs", {"reason": None})
-    assert [job["reason"] for job in snapshot(lab.database).jobs] == [None, GIVEN]
+    assert [job["reason"] for job in snapshot(lab.database).jobs] == [None, WAITS_FOR_GPUS]
     folder = lab.database.folder
     lab.controller.close()
     lab.database = StateDatabase(folder)

@@ -28,7 +28,7 @@ from hetopt.executor.leases import MAX_FAILURES, MAX_LOSSES, LeaseResult, StopRe
 from hetopt.executor.pruning import prune
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciler import free_seats
-from hetopt.executor.state_database import EVENTS, LOCK, LOGGED, StateDatabase
+from hetopt.executor.state_database import EVENTS, LAST_LOGGED, LOCK, StateDatabase
 from hetopt.executor.state_folder import DATABASE
 
 SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
@@ -287,10 +287,10 @@ def test_events_of_a_rotated_log_are_not_written_again(database: StateDatabase, 
     submit(database, spec("a"))
     EventLog(database).write()
     submit(database, spec("b"))
-    noted = (database.folder / LOGGED).read_bytes()
+    noted = (database.folder / LAST_LOGGED).read_bytes()
     EventLog(database).write()
     if crashed:
-        (database.folder / LOGGED).write_bytes(noted)
+        (database.folder / LAST_LOGGED).write_bytes(noted)
         with StateDatabase(database.folder) as other:
             EventLog(other).write()
         assert _numbers(path) == [1, 2]
@@ -303,11 +303,11 @@ def test_events_of_a_rotated_log_are_not_written_again(database: StateDatabase, 
     EventLog(database).write()
     assert path.read_bytes() == b""
     submit(database, spec("c"))
-    noted = (database.folder / LOGGED).read_bytes()
+    noted = (database.folder / LAST_LOGGED).read_bytes()
     with StateDatabase(database.folder) as other:
         EventLog(other).write()
     if crashed:
-        (database.folder / LOGGED).write_bytes(noted)
+        (database.folder / LAST_LOGGED).write_bytes(noted)
     os.truncate(path, path.stat().st_size - 30)  # its only line
     submit(database, spec("d"))
     EventLog(database).write()

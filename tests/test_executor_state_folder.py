@@ -22,7 +22,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import state_folder
 from hetopt.executor.event_log import EventLog
 from hetopt.executor.queue import submit
-from hetopt.executor.state_database import EVENTS, LEASES, LOGGED, StateDatabase
+from hetopt.executor.state_database import EVENTS, LAST_LOGGED, LEASES, StateDatabase
 from hetopt.executor.state_folder import DATABASE
 
 Make = Callable[..., Stage]
@@ -110,7 +110,7 @@ def left_behind(folder: Path, what: str) -> None:
 
 @pytest.mark.parametrize("make", [True, False])
 @pytest.mark.parametrize("database", [None, b""])
-@pytest.mark.parametrize("what", ["a lease", EVENTS, LOGGED, f"{DATABASE}-wal"])
+@pytest.mark.parametrize("what", ["a lease", EVENTS, LAST_LOGGED, f"{DATABASE}-wal"])
 def test_a_lost_database_is_not_replaced_by_a_new_cluster(
     tmp_path: Path, what: str, database: bytes | None, make: bool
 ) -> None:

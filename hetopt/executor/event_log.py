@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from hetopt.executor.connection import Row
 from hetopt.executor.state_database import StateDatabase
-from hetopt.executor.state_folder import EVENTS, LOGGED
+from hetopt.executor.state_folder import EVENTS, LAST_LOGGED
 
 TAIL_BYTES = 65536
 """End of the file in which its last event is searched for."""
@@ -83,7 +83,7 @@ class EventLog:
         folder, version = self.database.folder, self.database.version()
         if version == self._version and (folder / EVENTS).exists():
             return
-        with open(folder / LOGGED, "rb+", buffering=0, opener=_private) as number:
+        with open(folder / LAST_LOGGED, "rb+", buffering=0, opener=_private) as number:
             digits = number.read(20)
             before = int(digits) if digits.isdigit() else 0
             with open(folder / EVENTS, "ab+", opener=_private) as file:

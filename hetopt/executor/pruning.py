@@ -115,7 +115,7 @@ def _old_leases(connection: Connection, limit: float) -> set[str]:
 
 
 def _old_merges(connection: Connection, cluster: str, limit: float) -> set[str]:
-    """Names of folders of merged checkpoints for which that holds; a job that may still run is not among them."""
+    """Names of folders of merged checkpoints that are not read any more; a job that may still run is not among them."""
     query = """
         SELECT id FROM jobs
         WHERE state != 'queued' AND finished <= :limit

@@ -21,9 +21,9 @@ from hetopt.executor.lease_directory import sync_folder
 from hetopt.executor.state_folder import (
     DATABASE,
     EVENTS,
+    LAST_LOGGED,
     LEASES,
     LOCK,
-    LOGGED,
     NotWritten,
     UnwritableDisk,
     disk_problem,
@@ -31,7 +31,7 @@ from hetopt.executor.state_folder import (
     lost_database,
 )
 
-__all__ = ["EVENTS", "LEASES", "LOCK", "LOGGED", "Cache", "StateDatabase"]
+__all__ = ["EVENTS", "LAST_LOGGED", "LEASES", "LOCK", "Cache", "StateDatabase"]
 
 T = TypeVar("T")
 
@@ -41,11 +41,13 @@ WAIT_SECONDS = 30.0
 MEMORY = Path("/dev/shm")
 
 UNUSABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
-"""Errors of SQLite where it cannot make its index of the write-ahead log, which even a reader must."""
+"""Codes of SQLite where it cannot make the -shm file, which readers need, too: then a copy is read."""
 
 
 class StateDatabase:
     """The state of one cluster, in a folder. Where it is of this version, opening it writes nothing.
+
+    Each transaction, and :meth:`version`, raises :class:`UnusableFile` where the file is damaged, removed or replaced.
 
     Parameters
     ----------
@@ -148,22 +150,15 @@ class StateDatabase:
 
         Raises
         ------
-        UnusableFile
-            The disk is full or read-only (:class:`UnwritableDisk`), or the file damaged, removed or replaced; then
-            nothing has been changed.
+        UnwritableDisk
+            The disk is full or read-only; nothing has been changed.
         """
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One transaction that sees one state of the database, waits for no other, and needs no room on the disk.
-
-        Raises
-        ------
-        UnusableFile
-            The file is damaged, removed or replaced.
-        """
+        """One transaction that sees one state of the database, waits for no other, and needs no room on the disk."""
         with self._transaction("BEGIN") as connection:
             yield connection
 
@@ -264,13 +259,7 @@ class StateDatabase:
             watching.close()
 
     def version(self) -> object:
-        """Another value as soon as a transaction of any process has changed the database.
-
-        Raises
-        ------
-        UnusableFile
-            The file is damaged, removed or replaced.
-        """
+        """Another value as soon as a transaction of any process has changed the database."""
         self._check_file()
         try:
             watching = self._watching

@@ -15,7 +15,7 @@ from hetopt.errors import UnusableFile
 
 DATABASE, LOCK, EVENTS, LEASES = "state.db", "controller.lock", "events.jsonl", "leases"
 
-LOGGED = "events.logged"
+LAST_LOGGED = "events.logged"
 """Number of the last event that was ever in the log file, which an administrator may rotate or remove."""
 
 MARK = ".hetopt"
@@ -142,7 +142,7 @@ def check_leases_folder(folder: Path) -> None:
 
 def _left(folder: Path) -> list[str]:
     """What a cluster has left in a folder beside its database."""
-    found = [name for name in (EVENTS, LOGGED, f"{DATABASE}-wal") if _size(folder / name)]
+    found = [name for name in (EVENTS, LAST_LOGGED, f"{DATABASE}-wal") if _size(folder / name)]
     return found + [LEASES] * any(path.is_dir() for path in folder.glob(f"{LEASES}/*"))
 
 

@@ -149,7 +149,7 @@ MEMBERS = ("name", "exact_slots", "look_seconds", "nodes", "start", "status", "s
 def make_engine(
     name: str, cluster: str, settings: Mapping[str, Any] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Engine:
-    """Make the engine of that name. What it raises that is no error of hetopt becomes :class:`EngineDown`.
+    """Make the engine of that name. What its methods raise that is no error of hetopt becomes :class:`EngineDown`.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def make_engine(
     settings:
         Further arguments of the factory (``--engine-set``).
     flags:
-        The same, from options of the command line such as ``--partition gpu``; None: not given.
+        Settings from options of the command line such as ``--partition gpu``; None: not given.
 
     Raises
     ------
