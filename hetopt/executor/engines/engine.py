@@ -114,6 +114,8 @@ class Engine(Protocol):
         ------
         Refused
             It will never start.
+        OSError
+            It cannot start now, for example as another cluster has locked its GPU; other leases can.
         """
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
