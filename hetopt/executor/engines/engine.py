@@ -210,13 +210,11 @@ class CheckedEngine:
         if method == "nodes" and not (isinstance(found, (tuple, list)) and all(isinstance(n, Node) for n in found)):
             raise EngineDown(f"nodes() returns {shown(found)}; it must be a tuple of Node")
         if method == "status":
-            try:
-                found = {tag: Phase(phase) for tag, phase in found.items()}
-                valid = set(words[0]) <= set(found)
-            except (AttributeError, TypeError, ValueError):
-                valid = False
-            if not valid:
-                raise EngineDown(f"status() returns {shown(found)}; it must be a mapping with a phase for each tag")
+            with suppress(AttributeError, TypeError, ValueError):
+                phases = {tag: Phase(phase) for tag, phase in found.items()}
+                if set(words[0]) <= set(phases):
+                    return phases
+            raise EngineDown(f"status() returns {shown(found)}; it must be a mapping with a phase for each tag")
         return tuple(found) if method == "nodes" else found
 
     def close(self) -> None:
