@@ -8,13 +8,15 @@ import http.client
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from dashboard_state import RecordedState
 from waiting import PATIENCE
 
+from hetopt.executor.dashboard import reader as reading
+from hetopt.executor.dashboard import server as serving
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.server import DashboardServer
 
@@ -36,10 +38,13 @@ def served(
     request_seconds: float = PATIENCE,
 ) -> Iterator[DashboardServer]:
     """A server of this state, on a free port."""
-    with (
-        closing(Reader(folder, lock_seconds=lock_seconds, max_age=max_age)) as reader,
-        closing(DashboardServer(reader, host, 0, token, request_seconds=request_seconds)) as server,
-    ):
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(reading, "MAX_AGE", max_age)
+        patch.setattr(reading, "LOCK_SECONDS", lock_seconds)
+        patch.setattr(serving, "REQUEST_SECONDS", request_seconds)
+        reader = stack.enter_context(closing(Reader(folder)))
+        server = stack.enter_context(closing(DashboardServer(reader, host, 0, token)))
         _TASKS[server] = task = asyncio.new_event_loop().create_task(server.serve())
         thread = threading.Thread(target=_run, args=(task,))
         thread.start()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +14,12 @@ from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last
 from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
+from hetopt.executor.connection import Connection
 from hetopt.executor.dashboard.page import fragment
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.prometheus import metrics_of
 from hetopt.executor.queue import submit
-from hetopt.executor.snapshot import GIVEN, snapshot
+from hetopt.executor.snapshot import WAITS_FOR_GPUS, snapshot
 from hetopt.executor.state_database import StateDatabase
 from hetopt.executor.status_view import show
 from hetopt.presentation.terminal import OUT
@@ -82,6 +84,25 @@ def test_an_alert_that_could_not_be_recorded_is_recorded_later(stage: Make, monk
     assert len(snapshot(lab.database).alerts) == 1
 
 
+def test_an_alert_whose_commit_failed_is_recorded_later(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = stage(node("n", {"V100": 1}))
+    writing = lab.database.writing
+
+    @contextmanager
+    def interrupted() -> Iterator[Connection]:
+        with writing() as connection:
+            yield connection
+            fail()
+
+    lab.controller.alerts.set("engine", "no wire")
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.database, "writing", interrupted)
+        lab.controller._write_alerts()
+    assert snapshot(lab.database).alerts == []
+    lab.controller._write_alerts()
+    assert snapshot(lab.database).alerts == ["no wire"]
+
+
 def fail(*_: object) -> None:
     raise UnusableFile("the disk is full")
 
@@ -107,6 +128,7 @@ def test_a_full_disk_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
         message = f"the disk of {database.folder} is full"
         assert snapshot(database).alerts == [message]
+        assert f"start one with `hetopt run`. {message}" in shown(database)
         with (
             pytest.raises(UnusableFile, match=f"^{message}; nothing has been changed$"),
             database.writing() as connection,
@@ -125,7 +147,7 @@ def test_a_job_that_fits_no_node_is_reported_once_on_the_terminal(stage: Make) -
         submit(lab.database, spec(name, workers=4))
     lab.play(10)
     (line,) = lab.messages
-    assert line.startswith("a waits: it needs 4 GPUs; of those that it may use the cluster has 1 V100; submit it ")
+    assert line.startswith("a waits: it needs 4 GPUs; of those that it may use the cluster has 1 V100; submit it with")
     assert line.endswith("; and 2 more jobs")
     assert snapshot(lab.database).alerts == [], "the jobs' own lines say it"
 
@@ -141,7 +163,7 @@ def test_a_job_whose_gpus_are_still_in_use_has_a_reason(stage: Make) -> None:
     with lab.database.writing() as connection:
         connection.insert("targets", job=2, copy=0, seats='{"n": {"V100": 1}}')
         connection.update("jobs", {"reason": None})
-    assert [job["reason"] for job in snapshot(lab.database).jobs] == [None, GIVEN]
+    assert [job["reason"] for job in snapshot(lab.database).jobs] == [None, WAITS_FOR_GPUS]
     folder = lab.database.folder
     lab.controller.close()
     lab.database = StateDatabase(folder)

@@ -281,6 +281,8 @@ FILES = [
     ("name: x\ncommand: [a]\nstep: 5\n", "job.yaml:3: step is an unknown key; did you mean 'steps'?"),
     ("name: x\ncommand: [a]\nsteps: 5\ncwd: nowhere\n", "cwd is 'nowhere', and"),
     ("name: x\ncommand: [a]\nsteps: 5\nenvironment: {a b: c}\n", "environment has 'a b'"),
+    ("name: x\ncommand: [a]\nsteps: 5\ncwd: none\nenvironment: {a b: c, RANK: 1}\n", "cwd is 'none', and"),
+    ("name: x\ncommand: [a]\nsteps: 5\nenvironment: {a b: c, RANK: 1}\n", "environment has 'a b'"),
     (
         "name: x\ncommand: [a]\nsteps: 5\nenvironment: {A: b, MASTER_PORT: 29500}\n",
         "job.yaml: environment has MASTER_PORT; hetopt sets CUDA_VISIBLE_DEVICES, HETOPT_GPU_TYPES, HETOPT_LEASE, "

@@ -202,9 +202,10 @@ def test_reading_changes_nothing(recorded: RecordedState) -> None:
     ]
 
 
-def test_the_page_uses_the_clock_of_the_controller(recorded: RecordedState) -> None:
+def test_the_page_uses_the_clock_of_the_controller(recorded: RecordedState, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a reboot a controller sets it again, possibly after the reader was opened."""
-    with closing(Reader(recorded.database.folder, max_age=0.0)) as reader:
+    monkeypatch.setattr("hetopt.executor.dashboard.reader.MAX_AGE", 0.0)
+    with closing(Reader(recorded.database.folder)) as reader:
         before = reader.read().snapshot.now
         text = json.loads(recorded.database.clock.text)
         recorded.facts(clock=json.dumps(text | {"base": text["base"] + 500.0}))
@@ -341,7 +342,8 @@ def test_requests_that_wait_for_a_locked_database_share_its_error(
     recorded: RecordedState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is as young as the end of the read, however long that took."""
-    with closing(Reader(recorded.database.folder, max_age=PATIENCE)) as reader:
+    monkeypatch.setattr("hetopt.executor.dashboard.reader.MAX_AGE", PATIENCE)
+    with closing(Reader(recorded.database.folder)) as reader:
         reads, clock = list[float](), [0.0]
 
         def fails(_: Reader) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from executor_cluster import node
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
 
-from hetopt.executor.engines.engine import CheckedEngine, make_engine
+from hetopt.executor.engines.engine import CheckedEngine, EngineDown, LeaseRecord, Phase, make_engine
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.state_database import StateDatabase
 from hetopt.plugins import ENGINES
@@ -107,3 +109,52 @@ def test_on_a_file_server_the_lease_timeout_has_a_minimum(lab: Path, run: Run) -
     assert "--ttl is 9 s; it must be 10 s at least" in err
     code, _, err = run("run", "--engine", "own:Far", "--ttl", "10s", *words)
     assert code == 0, err
+
+
+class Raw:
+    """An engine of a user: each method raises or returns what the test gives."""
+
+    name, exact_slots, look_seconds = "raw", True, 0.0
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def use(self, *_: object) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    nodes = start = status = stop = kill = fenced_after = close = use
+
+
+def test_errors_of_the_system_in_an_engine_mean_that_it_is_down(tmp_path: Path) -> None:
+    """In ``start`` they are about the lease alone; ``close`` ignores them."""
+    engine, tags = CheckedEngine(Raw(OSError(5, "no wire")), "raw"), ["hetopt-x-1-0-1"]
+    with pytest.raises(OSError, match="no wire") as error:
+        engine.start(LeaseRecord(tags[0], tmp_path, node("n", {"V100": 1}).seats))
+    assert not isinstance(error.value, EngineDown)
+    for method, words in (("nodes", ()), ("status", (tags,)), ("stop", (tags,)), ("kill", (tags,))):
+        with pytest.raises(EngineDown, match=rf"{method}\(\) raises OSError: .*no wire"):
+            getattr(engine, method)(*words)
+    with pytest.raises(EngineDown, match="no wire"):
+        engine.fenced_after(tags[0])
+    engine.close()
+
+
+@pytest.mark.parametrize("answer", [None, ["a"], {}, {"a": "gone"}, {"a": None}, {"b": Phase.ENDED}, {"a": ["ended"]}])
+def test_invalid_phases_mean_that_the_engine_is_down(answer: Any) -> None:
+    with pytest.raises(EngineDown, match=r"status\(\) returns"):
+        CheckedEngine(Raw(answer), "raw").status(["a"])
+
+
+def test_phases_may_be_words() -> None:
+    found = CheckedEngine(Raw({"a": "ended", "b": Phase.RUNNING}), "raw").status(["a"])
+    assert [found["a"] is Phase.ENDED, found["b"] is Phase.RUNNING] == [True, True]
+
+
+def test_an_engine_has_its_methods_alone() -> None:
+    engine = CheckedEngine(Raw(()), "raw")
+    assert engine.nodes() == ()
+    assert not hasattr(engine, "node")
+    with pytest.raises(AttributeError, match="an engine has no restart"):
+        engine.restart()

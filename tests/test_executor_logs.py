@@ -124,6 +124,17 @@ def test_earlier_output_that_was_removed_is_reported(job: Job) -> None:
     assert job.printed(3) == "train has printed nothing yet\n"
 
 
+def test_a_log_of_which_nothing_is_left_is_reported(job: Job) -> None:
+    log = job.lease()
+    log.write_bytes(b"x" * 8191 + b"\n")
+    assert remove_beginning(log, 8192) == 8192
+    head = f"==> lease 1 on K80, log-0 <==\n{REMOVED.decode()}"
+    assert job.printed(0) == job.printed(3) == head
+    with log.open("a") as file:
+        file.write("new\n")
+    assert job.printed(0) == job.printed(3) == f"{head}new\n"
+
+
 def test_a_large_log_needs_little_memory(job: Job) -> None:
     with job.lease().open("wb") as file:
         for _ in range(100):

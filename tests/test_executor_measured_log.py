@@ -253,3 +253,11 @@ def test_throughput_is_relative_to_the_slowest_type_of_the_job(database: StateDa
     had = pd.Series(log.throughput.iloc[0])
     assert had["default"] == pytest.approx(share * speeds["V100"] / speeds["K80"])
     assert speeds["V100"] > speeds["K80"]
+
+
+def test_a_damaged_event_of_another_kind_does_not_matter(database: StateDatabase) -> None:
+    submit(database, spec("a"))
+    with database.writing() as connection:
+        database.record_event(connection, "drained")
+        connection.execute("UPDATE events SET content = CAST(x'ff' AS TEXT) WHERE kind = 'drained'")
+    assert log_of(database).events["kind"].tolist() == ["arrive"]

@@ -355,12 +355,12 @@ def test_the_command_counts_and_reports_what_it_removes(lab: Path, run: Run) -> 
     run("submit", job_file(lab, "bad", command=["sh", "-c", "echo no data; exit 3"]))
     run("submit", job_file(lab, "good"))
     assert run("run", "--no-profile", *QUICK)[0] == 0
-    assert run("prune", "--older", "1h")[:2] == (0, "0 directories of leases (0 B) and 0 events went\n")
+    assert run("prune", "--older", "1h")[:2] == (0, "removed 0 directories of leases (0 B) and 0 events\n")
     code, out, _ = run("prune", "--older", "0.001s", "--dry-run")
     assert code == 0
-    assert out.startswith("3 directories of leases (")
-    assert out.endswith("events would go\n")
-    assert run("prune", "--older", "0.001s")[1] == out.replace("would go", "went")
+    assert out.startswith("would remove 3 directories of leases (")
+    assert out.endswith(" events\n")
+    assert run("prune", "--older", "0.001s")[1] == out.replace("would remove", "removed")
     assert run("logs", "bad")[:2] == (0, "bad: its log was deleted or pruned\n")
     assert run("logs", "good", "--all")[0] == 0
     assert "no loss reported" in run("losses", "bad")[1]
@@ -382,7 +382,7 @@ def test_what_cannot_be_removed_is_reported(lab: Path, run: Run) -> None:
         first, _ = two_leases(database)
     with mock.patch.object(pruning.shutil, "rmtree", side_effect=PermissionError(13, "Permission denied")):
         code, out, err = run("prune", "--older", "0.001s")
-    assert (code, out.split()[0], len(err.splitlines())) == (1, "0", 1)
+    assert (code, out.split()[1], len(err.splitlines())) == (1, "0", 1)
     assert "stays for now: Permission denied\n" in err
-    assert run("prune", "--older", "0.001s")[1].startswith("1 directory of leases (")
+    assert run("prune", "--older", "0.001s")[1].startswith("removed 1 directory of leases (")
     assert [path.name for path in first.parent.glob(f"{ASIDE}*")] == []

@@ -128,7 +128,7 @@ def test_missing_states_of_nodes_keep_the_last_ones(slurm: Fake) -> None:
     slurm.nodes(("a", "gpu:4", {"state": "UNKNOWN"}), ("b", "gpu:2", {}), ("c", "gpu:2", {"state": "UNKNOWN"}))
     assert [node.up for node in engine.nodes()] == [True, True, False]
     slurm.prints("scontrol-node", "")
-    with pytest.raises(EngineDown):
+    with pytest.raises(EngineDown, match="no node of partition 'gpu' has GPUs any more"):
         engine.nodes()
 
 

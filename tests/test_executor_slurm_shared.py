@@ -14,7 +14,7 @@ from waiting import PATIENCE
 from hetopt.engine_conformance import RUN_UNTIL_STOPPED, Bench
 from hetopt.executor.engines import slurm as engines
 from hetopt.executor.engines.engine import Engine, EngineDown, Node
-from hetopt.executor.engines.slurm import SlurmEngine, blocked
+from hetopt.executor.engines.slurm import SlurmEngine, unusable_gpus
 from hetopt.executor.engines.slurm_commands import Partition, slurm_nodes
 
 needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -104,7 +104,7 @@ def test_gpus_in_use_by_free_cores_and_memory(
         **more,
     }
     (host,) = slurm_nodes(NODE.format(name="a", gres="gpu:v100:4", **fields))
-    gpus, what = blocked(options, host, partition)
+    gpus, what = unusable_gpus(options, host, partition)
     assert (gpus, what if gpus else "") == wanted
 
 
@@ -114,7 +114,7 @@ def test_memory_that_slurm_does_not_track_is_not_counted() -> None:
     (host,) = slurm_nodes(
         NODE.format(name="a", gres="gpu:v100:4", **fields).replace("RealMemory=64000", "RealMemory=1")
     )
-    assert blocked({"mem": "100"}, host, GPU)[0] == 0
+    assert unusable_gpus({"mem": "100"}, host, GPU)[0] == 0
 
 
 def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:

@@ -6,10 +6,11 @@ import fcntl
 import json
 import multiprocessing
 import os
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from threading import Timer
 
@@ -24,9 +25,10 @@ from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.event_log import EventLog
 from hetopt.executor.leases import MAX_FAILURES, MAX_LOSSES, LeaseResult, StopReason, mark_started, request_stop, seal
+from hetopt.executor.pruning import prune
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciler import free_seats
-from hetopt.executor.state_database import EVENTS, LOCK, LOGGED, StateDatabase
+from hetopt.executor.state_database import EVENTS, LAST_LOGGED, LOCK, StateDatabase
 from hetopt.executor.state_folder import DATABASE
 
 SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
@@ -285,10 +287,10 @@ def test_events_of_a_rotated_log_are_not_written_again(database: StateDatabase, 
     submit(database, spec("a"))
     EventLog(database).write()
     submit(database, spec("b"))
-    noted = (database.folder / LOGGED).read_bytes()
+    noted = (database.folder / LAST_LOGGED).read_bytes()
     EventLog(database).write()
     if crashed:
-        (database.folder / LOGGED).write_bytes(noted)
+        (database.folder / LAST_LOGGED).write_bytes(noted)
         with StateDatabase(database.folder) as other:
             EventLog(other).write()
         assert _numbers(path) == [1, 2]
@@ -301,16 +303,91 @@ def test_events_of_a_rotated_log_are_not_written_again(database: StateDatabase, 
     EventLog(database).write()
     assert path.read_bytes() == b""
     submit(database, spec("c"))
-    noted = (database.folder / LOGGED).read_bytes()
+    noted = (database.folder / LAST_LOGGED).read_bytes()
     with StateDatabase(database.folder) as other:
         EventLog(other).write()
     if crashed:
-        (database.folder / LOGGED).write_bytes(noted)
+        (database.folder / LAST_LOGGED).write_bytes(noted)
     os.truncate(path, path.stat().st_size - 30)  # its only line
     submit(database, spec("d"))
     EventLog(database).write()
     assert _numbers(path) == [3, 4]
     assert how != "renamed" or _numbers(old) == [1, 2]
+
+
+def test_events_after_a_restore_from_a_backup_are_logged(database: StateDatabase, tmp_path: Path) -> None:
+    """They have numbers that are in the log file already."""
+    submit(database, spec("a"))
+    database.close()
+    shutil.copyfile(database.path, tmp_path / "backup")
+    with StateDatabase(database.folder) as lost:
+        for i in range(3):
+            submit(lost, spec(f"lost{i}"))
+        EventLog(lost).write()
+    shutil.copyfile(tmp_path / "backup", database.path)
+    with StateDatabase(database.folder) as restored:
+        submit(restored, spec("b"))  # before the log is written, and after
+        assert prune(restored, 0.0).events == 0
+        EventLog(restored).write()
+        for i in range(3):
+            submit(restored, spec(f"c{i}"))
+            EventLog(restored).write()
+        EventLog(restored).write()
+    lines = [json.loads(line) for line in (database.folder / EVENTS).read_text().splitlines()]
+    assert [(event["id"], event["job"]) for event in lines] == [
+        (1, "a"), (2, "lost0"), (3, "lost1"), (4, "lost2"), (2, "b"), (3, "c0"), (4, "c1"), (5, "c2")
+    ]  # fmt: skip
+
+
+def test_events_that_are_not_logged_after_a_restore_are_not_pruned(database: StateDatabase, tmp_path: Path) -> None:
+    database.close()
+    shutil.copyfile(database.path, tmp_path / "backup")
+    for path in (None, tmp_path / "backup"):
+        if path is not None:
+            shutil.copyfile(path, database.path)
+        with StateDatabase(database.folder) as own:
+            for _ in range(4):
+                with own.writing() as connection:
+                    own.record_event(connection, "drained")
+            if path is None:
+                EventLog(own).write()
+            own.clock.base += 10.0
+            assert prune(own, 5.0).events == (3 if path is None else 0)
+
+
+@pytest.mark.parametrize(
+    "content", ["'{'", "'[1]'", "'1'", "''", "x'ff00'", "1.5", "'{\"id\": ' || hex(zeroblob(9999))"]
+)
+def test_a_damaged_event_is_logged_as_text(database: StateDatabase, content: str) -> None:
+    for name in "ab":
+        submit(database, spec(name))
+    with database.writing() as connection:
+        connection.execute(f"UPDATE events SET content = {content} WHERE id = 1")
+    EventLog(database).write()
+    one, other = [json.loads(line) for line in (database.folder / EVENTS).read_text().splitlines()]
+    assert (one["id"], one["job"], other["id"], other["steps"]) == (1, "a", 2, spec("b").steps)
+    assert len(one["damaged"]) <= 200
+
+
+def test_the_version_is_read_while_another_thread_disconnects(database: StateDatabase) -> None:
+    database.version()
+    assert database._watching is not None
+    database._watching.close()  # as where that comes between the two statements of version()
+    before = database.version()
+    submit(database, spec("a"))
+    assert database.version() != before
+
+
+def test_only_a_writer_reports_that_nothing_has_been_changed(database: StateDatabase) -> None:
+    database.disconnect()
+    database._wait_seconds = 0.01
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        for use, end in ((database.reading, "is locked"), (database.writing, "is locked; nothing has been changed")):
+            with pytest.raises(UnusableFile) as error, use():
+                pass
+            assert str(error.value).endswith(end)
 
 
 def test_many_events_are_read_in_portions(database: StateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 
@@ -18,9 +19,10 @@ from executor_stage import Stage
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
+from hetopt.executor import state_folder
 from hetopt.executor.event_log import EventLog
 from hetopt.executor.queue import submit
-from hetopt.executor.state_database import EVENTS, LEASES, LOGGED, StateDatabase
+from hetopt.executor.state_database import EVENTS, LAST_LOGGED, LEASES, StateDatabase
 from hetopt.executor.state_folder import DATABASE
 
 Make = Callable[..., Stage]
@@ -54,6 +56,33 @@ def test_a_folder_that_others_may_enter_is_not_read(tmp_path: Path, make: bool) 
         StateDatabase(folder, make=make)
 
 
+def mounted(monkeypatch: pytest.MonkeyPatch, table: Path, line: str) -> None:
+    """Let the table of mounts have this line alone."""
+    table.write_text(line, encoding="utf-8")
+    read = partial(open, table)
+    monkeypatch.setattr(state_folder, "open", lambda _, **more: read(**more), raising=False)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "smb3", "gpfs", "fuse.glusterfs", "fuse.ceph-fuse", "wekafs", "ext4"])
+def test_a_folder_on_a_file_server_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    mounted(monkeypatch, tmp_path / "mounts", f"server:/x {tmp_path} {kind} rw 0 0\n")
+    if kind == "ext4":
+        StateDatabase(tmp_path / "state").close()
+        return
+    with pytest.raises(UnusableFile, match=rf"state is on {kind}; the state must be on a local disk"):
+        StateDatabase(tmp_path / "state")
+
+
+@pytest.mark.parametrize(("name", "escaped"), [("käse", "käse"), ("a b", r"a\040b"), ("ü\\x", r"ü\134x")])
+def test_the_name_of_a_mount_may_have_any_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, escaped: str
+) -> None:
+    (tmp_path / name).mkdir()
+    mounted(monkeypatch, tmp_path / "mounts", f"server:/x {tmp_path / escaped} nfs4 rw 0 0\n")
+    with pytest.raises(UnusableFile, match=r"is on nfs4"):
+        StateDatabase(tmp_path / name / "state")
+
+
 def test_every_command_refuses_a_folder_of_another_user(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +110,7 @@ def left_behind(folder: Path, what: str) -> None:
 
 @pytest.mark.parametrize("make", [True, False])
 @pytest.mark.parametrize("database", [None, b""])
-@pytest.mark.parametrize("what", ["a lease", EVENTS, LOGGED, f"{DATABASE}-wal"])
+@pytest.mark.parametrize("what", ["a lease", EVENTS, LAST_LOGGED, f"{DATABASE}-wal"])
 def test_a_lost_database_is_not_replaced_by_a_new_cluster(
     tmp_path: Path, what: str, database: bytes | None, make: bool
 ) -> None:

@@ -158,7 +158,7 @@ def test_the_newest_finished_jobs_equal_those_by_brute_force(tmp_path: Path, num
     names = {job["name"] for job in closed[:number]}
     expected = [job for job in whole.jobs if job["finished"] is None or job["name"] in names]
     assert [job["name"] for job in part.jobs] == [job["name"] for job in expected]
-    assert part.more == Counter(job["state"] for job in closed[number:])
+    assert part.left_out == Counter(job["state"] for job in closed[number:])
     for key in ("hetopt_jobs", "hetopt_job_steps_done", "hetopt_gpus_held"):
         assert [pair for pair in metrics(part).items() if pair[0][0] == key] == [
             pair for pair in metrics(whole).items() if pair[0][0] == key
@@ -214,3 +214,6 @@ def test_without_a_controller_a_lease_that_reports_its_end_is_over(recorded: Rec
     assert (now.jobs[0]["state"], lease_of(now)["state"]) == ("stopped", "expired")
     assert now.jobs[0]["reason"] == LEASE_ENDED
     assert now.jobs[0]["left_seconds"] is None
+    text = shown(now)
+    assert "All processes of jobs have ended." in text
+    assert "leases of jobs expired" not in text

@@ -148,7 +148,7 @@ def test_a_controller_starts_and_continues_once_there_is_room(tmp_path: Path, di
         lab.database.clock.base += 100.0  # the cluster's second stays
         for _ in range(3):
             lab.controller.step()
-        leases = "are renewed" if how == "full" else "in it expire"
+        leases = "are renewed" if how == "full" else "expire"
         waits = f"leases {leases}, and nothing is decided until it can be written"
         assert lab.messages == [f"the disk of {disk.state} is {how}: {waits}"]
         with StateDatabase(disk.state) as other:
@@ -238,7 +238,7 @@ def test_a_disk_that_becomes_read_only_stops_decisions(stage: Make, monkeypatch:
         patch.setattr(os, "statvfs", lambda _: room)
         lab.database.make_read_only(0.1)
         lab.controller.step()
-        waits = "leases in it expire, and nothing is decided until it can be written"
+        waits = "leases expire, and nothing is decided until it can be written"
         assert lab.messages == [f"the disk of {lab.folder} is read-only: {waits}"]
         lab.end(lease, "ended", finished=True, step=1000)
         for _ in range(3):
@@ -248,6 +248,41 @@ def test_a_disk_that_becomes_read_only_stops_decisions(stage: Make, monkeypatch:
     lab.database._read_only, lab.passes = False, 3
     lab.play(10)
     assert lab.states() == {"a": "done", "b": "done"}
+
+
+@pytest.mark.parametrize("where", ["full", "read-only"])
+def test_leases_on_another_disk_that_is_read_only_expire(
+    stage: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    lab = stage(node("n", {"V100": 1}))
+    lab.controller.manager.folder = tmp_path
+    monkeypatch.setattr(
+        "hetopt.executor.controller.disk_problem",
+        lambda folder: f"the disk of {folder} is {'full' if folder == lab.folder else where}",
+    )
+    lab.controller._report_disk(f"the disk of {lab.folder} is full")
+    leases = "leases expire" if where == "read-only" else "leases are renewed"
+    waits = "and nothing is decided until it can be written"
+    assert lab.messages == [f"the disk of {lab.folder} is full: {leases}, {waits}"]
+
+
+def test_a_new_database_is_complete_or_absent_on_a_disk_with_little_room(disk: Disk) -> None:
+    made = set()
+    for room in range(80_000, 480_000, 40_000):
+        with open(disk.folder / "fill", "wb") as file:
+            file.write(bytes(os.statvfs(disk.folder).f_bfree * 4096 - room))
+        try:
+            StateDatabase(disk.state).close()
+        except UnusableFile:
+            assert os.listdir(disk.state) == []
+            made.add(False)
+        else:
+            with closing(sqlite3.connect(disk.state / DATABASE)) as connection:
+                assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            made.add(True)
+            shutil.rmtree(disk.state)
+        disk.repair()
+    assert made == {False, True}
 
 
 @pytest.fixture
@@ -282,7 +317,7 @@ def test_a_disk_that_fails_under_a_running_job_is_read_only(failing_disk: tuple[
         before = rows(lab.database)
         for _ in range(3):
             lab.controller.step()
-        waits = "leases in it expire, and nothing is decided until it can be written"
+        waits = "leases expire, and nothing is decided until it can be written"
         assert lab.messages == [f"the disk of {lab.folder} is read-only: {waits}"]
         assert lab.engine.live.keys() == {lease.tag}
         with StateDatabase(lab.folder, make=False) as other:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from hetopt.checks import counted
+from hetopt.checks import check_name, counted
 from hetopt.cli.options import INPUT, AsJson, Plot, Settings, names_of, policy_option
 from hetopt.data.units import seconds
 from hetopt.errors import InvalidOption, UnusableFile
@@ -72,8 +72,6 @@ def submit(
 
     spec = read_job(job)
     if name is not None:
-        from hetopt.checks import check_name
-
         spec = spec.model_copy(update={"name": check_name(name, "--name")})
     with opened(state, make=True) as database:
         given = queue.submit(database, spec, again=again)
@@ -130,9 +128,9 @@ def run(
     from hetopt.executor.controller import make_controller
 
     profile_length = seconds(profile_seconds, "--profile-seconds")
-    live, pause = seconds(ttl, "--ttl"), seconds(poll, "--poll")
+    ttl_seconds, poll_seconds = seconds(ttl, "--ttl"), seconds(poll, "--poll")
     with opened(state, make=True) as database:
-        driver = make_controller(
+        controller = make_controller(
             database,
             policy=policy,
             settings=parse_settings(settings),
@@ -144,23 +142,23 @@ def run(
             leases=leases,
             profile=profile,
             profile_seconds=profile_length,
-            ttl_seconds=live,
+            ttl_seconds=ttl_seconds,
             strict_rounds=strict_rounds,
         )
-        with _interrupts() as signals, closing(driver):
+        with _interrupts() as signals, closing(controller):
             if metrics_port is not None:
                 from hetopt.executor.prometheus import serve
 
                 serve(database, metrics_port)
             console.note(
-                f"{driver.settings.policy} schedules the jobs of {database.folder} on {engine}; Ctrl-C ends it"
+                f"{controller.settings.policy} schedules the jobs of {database.folder} on {engine}; Ctrl-C ends it"
             )
-            driver.run(until_idle=until_idle, poll=pause, stop=lambda: bool(signals))
+            controller.run(until_idle=until_idle, poll=poll_seconds, stop=lambda: bool(signals))
             left = True
             with suppress(UnusableFile):  # the database was removed: its leases continue
-                left = bool(driver.manager.leases())
+                left = bool(controller.manager.leases())
     if signals:
-        continued = f"; jobs continue for {live:g} s, and `hetopt run` takes them over until then"
+        continued = f"; jobs continue for {ttl_seconds:g} s, and `hetopt run` takes them over until then"
         console.note("stopped" + continued * left)
         raise typer.Exit(130)
 
@@ -194,7 +192,7 @@ def status(
     from hetopt.executor import status_view
     from hetopt.executor.snapshot import Snapshot, snapshot
 
-    pause = seconds(every, "--every")
+    every_seconds = seconds(every, "--every")
     with opened(state) as database:
         if as_json:
             console.print_json(snapshot(database).plain())
@@ -204,7 +202,7 @@ def status(
             return snapshot(database, finished=None if everything else status_view.MOST_FINISHED)
 
         if watch:
-            status_view.watch(read, every=pause, everything=everything)
+            status_view.watch(read, every=every_seconds, everything=everything)
         else:
             status_view.show(read(), everything=everything)
 
@@ -294,13 +292,13 @@ def prune(
     from hetopt.executor import pruning
     from hetopt.presentation.formatting import format_bytes
 
-    long = seconds(older, "--older")
+    older_seconds = seconds(older, "--older")
     with opened(state) as database:
-        found = pruning.prune(database, long, dry_run=dry_run)
+        found = pruning.prune(database, older_seconds, dry_run=dry_run)
     directories = "1 directory" if found.directories == 1 else f"{found.directories} directories"
     events = counted(found.events, "event")
-    done = "would go" if dry_run else "went"
-    print(f"{directories} of leases ({format_bytes(found.bytes)}) and {events} {done}")
+    removed = "would remove" if dry_run else "removed"
+    print(f"{removed} {directories} of leases ({format_bytes(found.bytes)}) and {events}")
     for problem in found.problems:
         console.note(problem)
     if found.problems:

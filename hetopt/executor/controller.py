@@ -202,7 +202,7 @@ class Controller:
     def _report_disk(self, why: str) -> None:
         self._unwritable = self.database.now()
         leases = disk_problem(self.manager.folder) or ""
-        renewed = "leases in it expire" if "read-only" in leases else "leases are renewed"
+        renewed = "leases expire" if "read-only" in leases else "leases are renewed"
         self.alerts.set("disk", f"{why}: {renewed}, and nothing is decided until it can be written")
 
     def _act(self) -> None:
@@ -294,8 +294,9 @@ class Controller:
         active = {text: subject for subject, text in self.alerts.active.items()}
         texts = [text for text, subject in active.items() if subject not in (UNDECIDED, WAITS)]
         if texts != self._written_alerts:
-            with suppress(OSError), self.database.writing() as connection:
-                self.database.set_meta(connection, "alerts", json.dumps(texts))
+            with suppress(OSError):
+                with self.database.writing() as connection:
+                    self.database.set_meta(connection, "alerts", json.dumps(texts))
                 self._written_alerts = texts
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""JSON in rows of the state database. One that was changed by hand and cannot be read concerns its row alone."""
+"""JSON in rows of the state database: what was changed by hand and cannot be read is a :class:`DamagedRow`, alone."""
 
 from __future__ import annotations
 
@@ -31,39 +31,20 @@ class DamagedRow(HetoptError, ValueError):
 
 
 def spec_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The specification of a job (columns id, name, spec) without a full check, which would need pydantic.
-
-    Raises
-    ------
-    DamagedRow
-        It has no ``steps`` or ``workers``, or is no JSON at all.
-    """
-    where = ("jobs", "spec", f"job {row['name']!r}")
-    found: dict[str, Any] = _read(row["spec"], lambda spec: range(spec["steps"] + spec["workers"]), *where, row["id"])
+    """The specification of a job (columns id, name, spec) without a full check, which would need pydantic."""
+    found: dict[str, Any] = _read(row["spec"], _check_spec, "jobs", "spec", f"job {row['name']!r}", row["id"])
     return found
 
 
 def node_fields(name: str, content: str) -> dict[str, Any]:
-    """What the engine last reported of a node: ``gpus`` (type -> number), ``up``, ``note``, ``memory_bytes``.
-
-    Raises
-    ------
-    DamagedRow
-        It is something else.
-    """
-    found: dict[str, Any] = _read(content, _use_node, "nodes", "content", f"node {name!r}")
+    """What the engine last reported of a node: ``gpus`` (type -> number), ``up``, ``note``, ``memory_bytes``."""
+    found: dict[str, Any] = _read(content, _check_node, "nodes", "content", f"node {name!r}")
     return found
 
 
 def merge_parts(merge: int, job: int, parts: str) -> list[tuple[str, float]]:
-    """(folder, weight) of the checkpoints that are merged.
-
-    Raises
-    ------
-    DamagedRow
-        It is something else.
-    """
-    found: list[tuple[str, float]] = _read(parts, _use_parts, "merges", "parts", f"merge {merge} of job {job}", job)
+    """(folder, weight) of the checkpoints that are merged."""
+    found: list[tuple[str, float]] = _read(parts, _check_parts, "merges", "parts", f"merge {merge} of job {job}", job)
     return found
 
 
@@ -86,7 +67,7 @@ def damaged_rows(connection: Connection, spec_of: Callable[[Row], object]) -> li
     for row in connection.rows("SELECT id, name, spec FROM jobs WHERE state = 'queued'"):
         check(spec_of, row)
     for job, copy, seats in connection.tuples("SELECT job, copy, seats FROM targets"):
-        check(_read, seats, _use_seats, "targets", "seats", f"copy {copy} of job {job}", job)
+        check(_read, seats, _check_seats, "targets", "seats", f"copy {copy} of job {job}", job)
     for merge in connection.tuples("SELECT id, job, parts FROM merges WHERE done = 0"):
         check(merge_parts, *merge)
     for node in connection.tuples("SELECT name, content FROM nodes WHERE content IS NOT NULL"):
@@ -94,28 +75,32 @@ def damaged_rows(connection: Connection, spec_of: Callable[[Row], object]) -> li
     return found
 
 
-def _read(text: str, use: Callable[[Any], object], table: str, column: str, row: str, job: int | None = None) -> Any:
-    """The content of a column, if it can be used."""
+def _read(text: str, check: Callable[[Any], object], table: str, column: str, row: str, job: int | None = None) -> Any:
+    """The content of a column; ``check`` raises for values of other types."""
     try:
         content = json.loads(text)
-        use(content)
+        check(content)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as problem:
         why = f"{type(problem).__name__}: {problem}"
         raise DamagedRow(table, column, row, f"{text[:60]!r} ({why})", job) from None
     return content
 
 
-def _use_node(content: Any) -> None:
+def _check_spec(spec: Any) -> None:
+    range(spec["steps"] + spec["workers"])
+
+
+def _check_node(content: Any) -> None:
     math.fsum(content["gpus"].values())
     math.fsum(content.get("memory_bytes", {}).values())
     str.isprintable(content.get("note", ""))
 
 
-def _use_seats(seats: Any) -> None:
+def _check_seats(seats: Any) -> None:
     for gpus in seats.values():
         range(sum(gpus.values()))
 
 
-def _use_parts(parts: Any) -> None:
+def _check_parts(parts: Any) -> None:
     for folder, weight in parts:
         Path(folder), float(weight)

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 from hetopt.executor.connection import Row
 from hetopt.executor.state_database import StateDatabase
-from hetopt.executor.state_folder import EVENTS, LOGGED
+from hetopt.executor.state_folder import EVENTS, LAST_LOGGED
 
 TAIL_BYTES = 65536
 """End of the file in which its last event is searched for."""
@@ -83,16 +83,18 @@ class EventLog:
         folder, version = self.database.folder, self.database.version()
         if version == self._version and (folder / EVENTS).exists():
             return
-        with open(folder / LOGGED, "rb+", buffering=0, opener=_private) as number:
+        with open(folder / LAST_LOGGED, "rb+", buffering=0, opener=_private) as number:
             digits = number.read(20)
             before = int(digits) if digits.isdigit() else 0
             with open(folder / EVENTS, "ab+", opener=_private) as file:
-                last = _cut(file, before)
+                last, incomplete = last_logged(file, self.database, before)
+                if incomplete:
+                    file.truncate(file.seek(0, os.SEEK_END) - incomplete)
                 while rows := self._events_after(last):
                     for row in rows:
-                        content = json.loads(row.pop("content"))
+                        content = _content(row.pop("content"))
                         fields = {key: value for key, value in row.items() if value is not None}
-                        file.write(json.dumps(fields | content).encode() + b"\n")
+                        file.write(json.dumps(fields | content, default=str).encode() + b"\n")
                     last = rows[-1]["id"]
                 if last != before:
                     file.flush()
@@ -106,32 +108,38 @@ class EventLog:
             return connection.rows(query, last=last, portion=PORTION)
 
 
+def _content(text: str) -> dict[str, Any]:
+    """The content of an event; of a damaged one its text."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError, RecursionError):
+        return {"damaged": str(text)[:200]}
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT, 0o600)
 
 
-def last_logged(file: IO[bytes]) -> tuple[int | None, bytes]:
-    """Number of the last complete event of a log file, None where it has none; and the incomplete line after it."""
+def last_logged(file: IO[bytes], database: StateDatabase, noted: int = 0) -> tuple[int, int]:
+    """Number of the last event of the database that a log file has, and bytes of an incomplete line at its end.
+
+    After the database was restored from a backup its new events have numbers that are in the file already; they are
+    those with a later date than the file's last event.
+
+    Parameters
+    ----------
+    noted:
+        The last event if the file has no line, as after its rotation.
+    """
     file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
     *lines, rest = file.read().split(b"\n")
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["id"]), rest
-        except (ValueError, LookupError, TypeError, RecursionError):
-            continue
-    return None, rest
-
-
-def _cut(file: IO[bytes], noted: int) -> int:
-    """Cut an incomplete line off the log file; the number of the last event before it.
-
-    In a file without a complete line, as after its rotation, that is the event before the incomplete one, or the one
-    that was ``noted``.
-    """
-    last, rest = last_logged(file)
-    if rest:
-        file.truncate(file.seek(0, os.SEEK_END) - len(rest))
-    if last is not None:
-        return last
     begun = re.match(rb'\{"id": (\d+),', rest)
-    return int(begun[1]) - 1 if begun else noted
+    last, latest = int(begun[1]) - 1 if begun else noted, "~"  # after all dates
+    for line in reversed(lines):
+        with suppress(ValueError, LookupError, TypeError, RecursionError):
+            event = json.loads(line)
+            last, latest = int(event["id"]), str(event.get("at", latest))
+            break
+    with database.reading() as connection:
+        query = "SELECT max(id) FROM events WHERE id <= :last AND at <= :latest"
+        return connection.value(query, last=last, latest=latest) or 0, len(rest)

@@ -176,16 +176,20 @@ def read_job(path: Path) -> JobSpec:
     spec = read_spec(JobSpec, path)
     folder = Path(os.path.abspath(path)).parent
     cwd = Path(os.path.normpath(folder / os.path.expanduser(spec.cwd))) if spec.cwd else folder  # never raises
-    problem = None
-    if any("\ud800" <= letter <= "\udfff" for letter in str(cwd)):  # bytes that are no letters
-        problem = InvalidOption(f"is {str(cwd)!r}, which is not UTF-8", "cwd")
-    elif not cwd.is_dir():
-        problem = InvalidOption(f"is {spec.cwd!r}, and {cwd} is no folder", "cwd")
-    for name, value in spec.environment.items():
-        if not name.isidentifier() or "\0" in value:
-            problem = InvalidOption(f"has {name!r}; it must be the name of a variable", "environment")
-        elif name in SET_FOR_JOBS:
-            problem = InvalidOption(f"has {name}; hetopt sets {', '.join(sorted(SET_FOR_JOBS))}", "environment")
-    if problem is not None:
-        raise problem.in_file(str(path))
+    try:
+        _check(spec, cwd)
+    except InvalidOption as problem:
+        raise problem.in_file(str(path)) from None
     return spec.model_copy(update={"cwd": str(cwd)})
+
+
+def _check(spec: JobSpec, cwd: Path) -> None:
+    if any("\ud800" <= letter <= "\udfff" for letter in str(cwd)):  # bytes that are no letters
+        raise InvalidOption(f"is {str(cwd)!r}, which is not UTF-8", "cwd")
+    if not cwd.is_dir():
+        raise InvalidOption(f"is {spec.cwd!r}, and {cwd} is no folder", "cwd")
+    for name in spec.environment:
+        if not name.isidentifier():
+            raise InvalidOption(f"has {name!r}; it must be the name of a variable", "environment")
+        if name in SET_FOR_JOBS:
+            raise InvalidOption(f"has {name}; hetopt sets {', '.join(sorted(SET_FOR_JOBS))}", "environment")

@@ -107,7 +107,7 @@ class _LogReader:
     def __init__(self, path: Path, lines: int) -> None:
         self.path, self.lines = path, lines
         self.at: int | None = None  # bytes that were read or passed over
-        self.end = b"\n"  # the last byte that was read
+        self.end = b"\n"  # last byte printed
 
     def read(self) -> bytes:
         """The next part; empty where there is no more now."""
@@ -129,18 +129,19 @@ class _LogReader:
 
 
 def _data_from(file: io.FileIO, begin: int) -> int:
-    """Where the bytes from ``begin`` on begin that were not removed; ``begin`` at the end of the file."""
+    """Where the bytes from ``begin`` on begin that were not removed; the end of the file if none is left."""
+    size = os.fstat(file.fileno()).st_size
     try:
         return os.lseek(file.fileno(), begin, os.SEEK_DATA)
     except OSError as problem:
         if problem.errno != errno.ENXIO:
             raise
-        return begin
+        return max(begin, size)
 
 
 def _last_lines(file: io.FileIO, lines: int) -> int:
     """Where the last lines begin; 0 where the file has no more."""
-    first, end = _data_from(file, 0), os.fstat(file.fileno()).st_size - 1  # that of the last line ends no line before
+    first, end = _data_from(file, 0), os.fstat(file.fileno()).st_size - 1  # the newline of the last line does not count
     while lines and end > first:
         begin = max(first, end - BLOCK_BYTES)
         block = os.pread(file.fileno(), end - begin, begin)

@@ -51,7 +51,9 @@ def log_of(database: StateDatabase) -> Log:
             "SELECT lease, node, gpu_type, count(*) FROM seats GROUP BY 1, 2, 3 ORDER BY min(rowid)"
         )
         rounds = connection.rows("SELECT * FROM rounds ORDER BY number")
-        events = connection.rows("SELECT * FROM events ORDER BY id")
+        events = connection.rows(
+            "SELECT * FROM events WHERE kind IN (SELECT value FROM json_each(:kinds)) ORDER BY id", kinds=list(KINDS)
+        )
         cluster, runnable = _described(connection, jobs)
     speeds = {job.name: job.throughput for job in runnable}
     columns = dict[str, str]()  # job -> its tenant, or tenant and job type
@@ -74,7 +76,7 @@ def log_of(database: StateDatabase) -> Log:
     record = Recorder(capacity, columns)
     shown = {None, *(row["name"] for row in jobs)}
     for row in events:
-        if row["kind"] in KINDS and row["job"] in shown:
+        if row["job"] in shown:
             record.event(row["time"], KINDS[row["kind"]], row["job"])
     rounds = [row for row in rounds if row["time"] < end]
     for row, stop in zip(rounds, [*(row["time"] for row in rounds[1:]), end], strict=False):

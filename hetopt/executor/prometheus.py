@@ -29,7 +29,7 @@ class ClusterCollector(Collector):
         yield from metrics_of(snapshot(self.database, finished=0))
 
 
-def metrics_of(now: Snapshot) -> Iterator[Metric]:
+def metrics_of(state: Snapshot) -> Iterator[Metric]:
     """Jobs by state, GPUs by node and type, steps of each open job, the round, alerts."""
 
     def gauge(name: str, meaning: str, labels: str, values: Iterable[tuple[list[str], float]]) -> Metric:
@@ -38,14 +38,14 @@ def metrics_of(now: Snapshot) -> Iterator[Metric]:
             metric.add_metric(names, value)
         return metric
 
-    states = Counter(job["state"] for job in now.jobs) + now.more
-    gpus = [(node, gpu_type, number) for node in now.nodes for gpu_type, number in node["gpus"].items()]
-    jobs = [job for job in now.jobs if job["state"] not in FINISHED]
+    states = Counter(job["state"] for job in state.jobs) + state.left_out
+    gpus = [(node, gpu_type, number) for node in state.nodes for gpu_type, number in node["gpus"].items()]
+    jobs = [job for job in state.jobs if job["state"] not in FINISHED]
     held = (([node["name"], kind], node["used"].get(kind, 0)) for node, kind, _ in gpus)
-    yield gauge("jobs", "Jobs by state.", "state", (([state], states[state]) for state in sorted(states)))
+    yield gauge("jobs", "Jobs by state.", "state", (([name], states[name]) for name in sorted(states)))
     yield gauge("gpus", "GPUs of a node.", "node gpu_type", (([node["name"], kind], n) for node, kind, n in gpus))
     yield gauge("gpus_held", "GPUs of a node that leases hold.", "node gpu_type", held)
-    up = (([node["name"]], float(node["state"] == "up")) for node in now.nodes)
+    up = (([node["name"]], float(node["state"] == "up")) for node in state.nodes)
     yield gauge("node_up", "1 if jobs can start on the node.", "node", up)
     for name, key, meaning in (
         ("job_steps_done", "step", "Steps done, committed or not."),
@@ -54,9 +54,9 @@ def metrics_of(now: Snapshot) -> Iterator[Metric]:
         yield gauge(name, meaning, "job tenant", (([job["name"], job["tenant"]], job[key]) for job in jobs))
     overdue = "Seconds by which the next decision is overdue; 0 if it is not, or by little."
     alerts = "Causes that keep the controller from progress, such as an engine that does not answer."
-    yield gauge("round", "Number of the last decision.", "", [([], now.round)])
-    yield gauge("round_overdue_seconds", overdue, "", [([], now.overdue or 0.0)])
-    yield gauge("alerts", alerts, "", [([], len(now.alerts))])
+    yield gauge("round", "Number of the last decision.", "", [([], state.round)])
+    yield gauge("round_overdue_seconds", overdue, "", [([], state.overdue or 0.0)])
+    yield gauge("alerts", alerts, "", [([], len(state.alerts))])
 
 
 def serve(database: StateDatabase, port: int) -> Any:

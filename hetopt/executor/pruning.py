@@ -115,7 +115,7 @@ def _old_leases(connection: Connection, limit: float) -> set[str]:
 
 
 def _old_merges(connection: Connection, cluster: str, limit: float) -> set[str]:
-    """Names of folders of merged checkpoints for which that holds; a job that may still run is not among them."""
+    """Names of folders of merged checkpoints that are not read any more; a job that may still run is not among them."""
     query = """
         SELECT id FROM jobs
         WHERE state != 'queued' AND finished <= :limit
@@ -202,10 +202,10 @@ def _old_events(database: StateDatabase, limit: float) -> list[int]:
         ORDER BY id"""
     try:
         with open(database.folder / EVENTS, "rb") as file:
-            logged, _ = last_logged(file)
+            logged, _ = last_logged(file, database)
             os.fsync(file.fileno())  # before the rows go, the lines are on the disk
         sync_folder(database.folder)
     except OSError:
         return []
     with database.reading() as connection:
-        return connection.column(query, limit=limit, read=list(KINDS), logged=logged or 0)
+        return connection.column(query, limit=limit, read=list(KINDS), logged=logged)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -75,15 +75,6 @@ def known_nodes(connection: Connection) -> dict[str, dict[str, Any]]:
     return known
 
 
-def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """GPU type -> GPUs."""
-    capacity: dict[str, int] = {}
-    for fields in nodes.values():
-        for gpu_type, number in fields["gpus"].items():
-            capacity[gpu_type] = capacity.get(gpu_type, 0) + number
-    return capacity
-
-
 def check_runnable(spec: JobSpec, nodes: Mapping[str, Mapping[str, Any]], *, mixes: bool = True) -> None:
     """Raise :class:`InvalidOption` where the job could not be placed on these nodes if all were free and up.
 
@@ -96,8 +87,9 @@ def check_runnable(spec: JobSpec, nodes: Mapping[str, Mapping[str, Any]], *, mix
     """
     if not nodes:
         return
-    capacity, memory = capacity_of(nodes), dict[str, float]()
+    capacity, memory = Counter[str](), dict[str, float]()
     for fields in nodes.values():
+        capacity.update(fields["gpus"])
         for gpu_type, size in fields.get("memory_bytes", {}).items():
             memory[gpu_type] = max(size, memory.get(gpu_type, 0.0))
     for gpu_type in spec.gpu_types or ():
@@ -224,8 +216,3 @@ def _spec(text: str) -> JobSpec:
     from hetopt.executor.job_file import JobSpec  # views of the cluster do not need it
 
     return JobSpec.model_validate_json(text, strict=False)
-
-
-def base_name(name: str) -> str:
-    """A job's name without the number that ``--again`` has added."""
-    return re.sub(r"\.\d+\Z", "", name)

@@ -278,6 +278,7 @@ class Watch(threading.Thread):
     def _limit_log(self) -> None:
         """Remove the older half of the log once it exceeds its limit."""
         size = os.stat(self.log).st_size
+        self.removed = min(self.removed, size)  # the job itself may have emptied it
         if 0 < self.log_bytes < size - self.removed:
             self.removed = remove_beginning(self.log, size - self.log_bytes // 2)
 

@@ -23,17 +23,19 @@ from hetopt.executor.speeds import read_speeds
 from hetopt.executor.state_database import LEASES, StateDatabase
 from hetopt.executor.state_folder import DATABASE, disk_problem
 
-SAME = ("name", "tenant", "committed", "lost", "submitted", "submitted_at", "started", "finished", "failures", "losses")
+COPIED_COLUMNS = (
+    "name", "tenant", "committed", "lost", "submitted", "submitted_at", "started", "finished", "failures", "losses",
+)  # fmt: skip
 """Columns of jobs that are shown as they are."""
 
 LATE_SECONDS = 30.0
 """A round that is late by more, and by more than its own length, is overdue."""
 
 STOPPED, EXPIRED = "stopped", "expired"
-"""State of a job whose leases have all expired, and of a lease that has, as no controller renewed it."""
+"""Without a controller: state of a lease that has expired or whose processes have ended, and of a job with no other."""
 
-NOT_YET = "waits for the next decision of the policy, or for a profiling run"
-GIVEN = "its GPUs are not free yet: another job or a profiling run has them, or their node is drained or down"
+WAITS_FOR_DECISION = "waits for the next decision of the policy, or for a profiling run"
+WAITS_FOR_GPUS = "its GPUs are not free yet: another job or a profiling run has them, or their node is drained or down"
 LEASE_ENDED = "its processes have ended; hetopt run records the result and continues it if it is not done"
 LEASE_EXPIRED = "its lease expired, as no controller renewed it; hetopt run continues it from its last checkpoint"
 
@@ -47,7 +49,7 @@ class Snapshot:
     now:
         The cluster's second.
     controller:
-        Number of its process; None if there is none.
+        Number of its process, -1 if unknown; None if there is none.
     policy, round, round_seconds, next_round:
         Name of the policy, number and length of its rounds, and when the next one begins (the cluster's second).
     undecided:
@@ -56,10 +58,11 @@ class Snapshot:
         What keeps the controller from progress, in a line each.
     nodes, jobs, leases:
         Rows with plain values; leases are those that are open.
-    more:
+    left_out:
         State -> finished jobs that are left out of ``jobs``.
     expired:
-        The cluster's second at which the last open lease has expired for certain; None if a lease may still run.
+        The cluster's second at which the last open lease had expired for certain, or :attr:`now` if all processes ended
+        before; None if a lease may still run.
     """
 
     now: float
@@ -73,7 +76,7 @@ class Snapshot:
     leases: list[dict[str, Any]]
     undecided: str | None = None
     alerts: list[str] = field(default_factory=list)
-    more: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
     expired: float | None = None
 
     @property
@@ -86,7 +89,7 @@ class Snapshot:
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        return {key: value for key, value in vars(self).items() if key not in ("more", "expired")}
+        return {key: value for key, value in vars(self).items() if key not in ("left_out", "expired")}
 
 
 def leases_of(database: StateDatabase, job: str) -> tuple[Row, Sequence[tuple[Row, Path]]]:
@@ -162,7 +165,7 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
     if controller is not None:
         for row, job in zip(jobs, shown, strict=True):
             if row["id"] in given - by_job.keys() and not row["reason"]:
-                job["reason"] = GIVEN
+                job["reason"] = WAITS_FOR_GPUS
     alerts = [str(text) for text in json.loads(facts.get("alerts") or "[]")] if controller is not None else []
     if (problem := disk_problem(database.folder)) is not None:
         alerts = [problem]  # which cannot be in the database
@@ -181,7 +184,7 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
         leases=rows,
         undecided=facts.get("undecided") or None,
         alerts=alerts,
-        more=states - Counter(row["state"] for row in jobs),
+        left_out=states - Counter(row["state"] for row in jobs),
         expired=min(now, max(expiry.values())) if rows and not running else None,
     )
 
@@ -239,7 +242,7 @@ def _job(
     measured = [rates[lease.gpu_types] for lease in running if lease.gpu_types in rates]
     speed = sum(measured) if measured else None  # copies of a forked job share its steps
     left = max(0, spec["steps"] - step)
-    return {key: row[key] for key in SAME} | {
+    return {key: row[key] for key in COPIED_COLUMNS} | {
         "state": state,
         "workers": spec["workers"],
         "step": min(step, spec["steps"]),

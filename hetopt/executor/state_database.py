@@ -21,9 +21,9 @@ from hetopt.executor.lease_directory import sync_folder
 from hetopt.executor.state_folder import (
     DATABASE,
     EVENTS,
+    LAST_LOGGED,
     LEASES,
     LOCK,
-    LOGGED,
     NotWritten,
     UnwritableDisk,
     disk_problem,
@@ -31,7 +31,7 @@ from hetopt.executor.state_folder import (
     lost_database,
 )
 
-__all__ = ["EVENTS", "LEASES", "LOCK", "LOGGED", "Cache", "StateDatabase"]
+__all__ = ["EVENTS", "LAST_LOGGED", "LEASES", "LOCK", "Cache", "StateDatabase"]
 
 T = TypeVar("T")
 
@@ -41,11 +41,13 @@ WAIT_SECONDS = 30.0
 MEMORY = Path("/dev/shm")
 
 UNUSABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
-"""Errors of SQLite where it cannot make its index of the write-ahead log, which even a reader must."""
+"""Codes of SQLite where it cannot make the -shm file, which readers need, too: then a copy is read."""
 
 
 class StateDatabase:
     """The state of one cluster, in a folder. Where it is of this version, opening it writes nothing.
+
+    Each transaction, and :meth:`version`, raises :class:`UnusableFile` where the file is damaged, removed or replaced.
 
     Parameters
     ----------
@@ -113,6 +115,7 @@ class StateDatabase:
                 facts = {"version": str(schema.VERSION), "cluster": os.urandom(3).hex(), "clock": Clock.begin().text}
                 connection.insert_all("meta", [{"key": key, "value": value} for key, value in facts.items()])
                 connection.execute("COMMIT")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # raises where the disk is full, unlike close
             with suppress(FileExistsError):
                 os.link(spare, self.path)
             sync_folder(self.folder)
@@ -147,22 +150,15 @@ class StateDatabase:
 
         Raises
         ------
-        UnusableFile
-            The disk is full or read-only (:class:`UnwritableDisk`), or the file damaged, removed or replaced; then
-            nothing has been changed.
+        UnwritableDisk
+            The disk is full or read-only; nothing has been changed.
         """
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One transaction that sees one state of the database, waits for no other, and needs no room on the disk.
-
-        Raises
-        ------
-        UnusableFile
-            The file is damaged, removed or replaced.
-        """
+        """One transaction that sees one state of the database, waits for no other, and needs no room on the disk."""
         with self._transaction("BEGIN") as connection:
             yield connection
 
@@ -196,7 +192,8 @@ class StateDatabase:
                 why = f"the disk of {self.folder} is full"
             if why is not None:
                 raise UnwritableDisk(why) from None
-            raise NotWritten(f"{self.path}: {problem}") from None
+            failed = NotWritten if begin == "BEGIN IMMEDIATE" else UnusableFile
+            raise failed(f"{self.path}: {problem}") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:
             raise UnusableFile(f"{self.path} is damaged: {problem}") from None
 
@@ -262,21 +259,16 @@ class StateDatabase:
             watching.close()
 
     def version(self) -> object:
-        """Another value as soon as a transaction of any process has changed the database.
-
-        Raises
-        ------
-        UnusableFile
-            The file is damaged, removed or replaced.
-        """
+        """Another value as soon as a transaction of any process has changed the database."""
         self._check_file()
         try:
-            if self._watching is None:
+            watching = self._watching
+            if watching is None:
                 more: dict[str, Any] = {"timeout": WAIT_SECONDS, "check_same_thread": False}
-                self._watching = sqlite3.connect(uri(self.path), uri=True, **more)
+                watching = self._watching = sqlite3.connect(uri(self.path), uri=True, **more)
             # with the connection: numbers of different ones cannot be compared
-            return self._watching, self._watching.execute("PRAGMA data_version").fetchone()[0]
-        except sqlite3.OperationalError:
+            return watching, watching.execute("PRAGMA data_version").fetchone()[0]
+        except (sqlite3.OperationalError, sqlite3.ProgrammingError):  # the latter: another thread has closed it
             self.disconnect()
             return self._signature()
         except sqlite3.Error as problem:
@@ -329,7 +321,7 @@ class StateDatabase:
             raise InvalidOption(
                 f"{self.folder} has a controller already (process {process or '?'}); a cluster has one at a time"
             )
-        with suppress(OSError):  # a disk that is full or read-only: the lock holds, its number is not shown
+        with suppress(OSError):  # a disk that is full or read-only: the lock holds; that of an earlier process is shown
             os.pwrite(handle, b"%-19d\n" % os.getpid(), 0)
         self._lock = handle
 

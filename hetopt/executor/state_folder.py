@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hetopt.errors import UnusableFile
 
 DATABASE, LOCK, EVENTS, LEASES = "state.db", "controller.lock", "events.jsonl", "leases"
 
-LOGGED = "events.logged"
+LAST_LOGGED = "events.logged"
 """Number of the last event that was ever in the log file, which an administrator may rotate or remove."""
 
 MARK = ".hetopt"
@@ -23,7 +24,8 @@ MARK = ".hetopt"
 MIN_FREE_BYTES = 65536
 """With less room on the disk SQLite cannot even begin to read a database that no process has open."""
 
-NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "fuse.sshfs", "9p", "afs"}
+NETWORKED = {"nfs", "nfs4", "cifs", "smbfs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "gpfs", "orangefs", "9p"}
+NETWORKED |= {"afs", "panfs", "wekafs", "fuse.sshfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.glusterfs"}
 """File systems on which SQLite's locks cannot be relied on."""
 
 
@@ -140,7 +142,7 @@ def check_leases_folder(folder: Path) -> None:
 
 def _left(folder: Path) -> list[str]:
     """What a cluster has left in a folder beside its database."""
-    found = [name for name in (EVENTS, LOGGED, f"{DATABASE}-wal") if _size(folder / name)]
+    found = [name for name in (EVENTS, LAST_LOGGED, f"{DATABASE}-wal") if _size(folder / name)]
     return found + [LEASES] * any(path.is_dir() for path in folder.glob(f"{LEASES}/*"))
 
 
@@ -164,10 +166,10 @@ def _mount(path: Path) -> tuple[str, list[str]]:
     """Kind of the file system of a folder, such as ``ext4``, and the options with which it is mounted."""
     longest, kind, options = "", "", ""
     target = os.path.realpath(path)
-    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
         for line in mounts:
             _, where, what, how, *_ = line.split(" ")
-            where = where.encode().decode("unicode_escape")
+            where = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), where)
             if (target == where or target.startswith(where.rstrip("/") + "/")) and len(where) >= len(longest):
                 longest, kind, options = where, what, how
     return kind, options.split(",")

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from hetopt.executor.queue import FINISHED, QUEUED
-from hetopt.executor.snapshot import NOT_YET, STOPPED, Snapshot
+from hetopt.executor.snapshot import STOPPED, WAITS_FOR_DECISION, Snapshot
 from hetopt.presentation import terminal, terminal_tables
 from hetopt.presentation.formatting import SPACE, format_duration, format_number, format_percent
 from hetopt.presentation.tables import Cell, Column, Mark, Meter, Sparkline, Table, table_of
@@ -50,7 +50,7 @@ class Status:
 
 
 def status_of(
-    now: Snapshot,
+    state: Snapshot,
     *,
     engine: str | None = None,
     last: Row | None = None,
@@ -76,26 +76,26 @@ def status_of(
         names, cells = zip(*columns, strict=True)
         shown = rows[: (limits or {}).get(name)]
         table = table_of(names, [[cell(row) for cell in cells] for row in shown], caption)
-        left = len(rows) - len(shown) + (now.more.total() if name == "finished" else 0)
+        left = len(rows) - len(shown) + (state.left_out.total() if name == "finished" else 0)
         note = f"{left} more are not shown; `hetopt status --all` shows them." if left else "" if rows else empty
         sections[name] = Section(title, table, note)
 
     fairness = Column("rho", meaning="finish-time fairness, see Tenants")
     fair = () if rho is None else ((fairness, lambda job: rho.get(job["name"], "")),)
     curve = () if losses is None else ((Column("loss"), lambda job: _loss(losses.get(job["name"], ()))),)
-    why, jobs = NOT_YET if now.controller is not None else "no controller runs", jobs_by_phase(now)
-    states = ", ".join(f"{n} {state}" for state, n in Counter(node["state"] for node in now.nodes).items())
+    why, jobs = WAITS_FOR_DECISION if state.controller is not None else "no controller runs", jobs_by_phase(state)
+    states = ", ".join(f"{n} {word}" for word, n in Counter(node["state"] for node in state.nodes).items())
     add(
-        "Nodes", now.nodes,
+        "Nodes", state.nodes,
         (("node", itemgetter("name")), STATE, ("GPUs in use", _gpus), ("note", itemgetter("note"))),
-        f"{states}. GPUs in use: {_used(now.nodes)}.", "No engine has reported a node yet.",
+        f"{states}. GPUs in use: {_used(state.nodes)}.", "No engine has reported a node yet.",
     )  # fmt: skip
     add(
         "Pending jobs", jobs["pending"],
         (*NAMES, (Column("workers"), lambda job: str(job["workers"])), STEPS, AGE, *fair,
          ("reason", lambda job: _shortened(job["reason"] or why))),
         "In the order of submission; the policy decides which job is next.",
-        "No job is pending." if now.jobs or now.more else "No job is pending; `hetopt submit` submits one.",
+        "No job is pending." if state.jobs or state.left_out else "No job is pending; `hetopt submit` submits one.",
     )  # fmt: skip
     add(
         "Running jobs", jobs["running"],
@@ -107,57 +107,59 @@ def status_of(
         "Finished jobs", jobs["finished"],
         (*NAMES, STATE, STEPS, (Column("lost", "steps", "repeated steps"), lambda job: str(job["lost"])),
          (Column("duration", meaning="time from submission to finish"), lambda job: _time(job["seconds"])), *fair,
-         (Column("finished"), lambda job: _time(now.now - (job["finished"] or now.now), " ago")),
+         (Column("finished"), lambda job: _time(state.now - (job["finished"] or state.now), " ago")),
          ("reason", lambda job: _shortened(job["reason"] or ""))),
         "The newest first.", "No job has finished yet.",
     )  # fmt: skip
-    tiles = [(str(len(own) + now.more.total() * (name == "finished")), name) for name, own in jobs.items()]
-    if now.nodes:
-        used, have = (gpus_by_type(now.nodes, key).total() for key in ("used", "gpus"))
+    tiles = [(str(len(own) + state.left_out.total() * (name == "finished")), name) for name, own in jobs.items()]
+    if state.nodes:
+        used, have = (gpus_by_type(state.nodes, key).total() for key in ("used", "gpus"))
         tiles.append((f"{used} of {have}", "GPUs in use"))
-    if now.controller is not None and now.next_round is not None:
-        tiles.append((_time(now.next_round - now.now).text, "to the next round"))
-    return Status(_headline(now, engine, last), tiles, _warnings(now), sections)
+    if state.controller is not None and state.next_round is not None:
+        tiles.append((_time(state.next_round - state.now).text, "to the next round"))
+    return Status(_headline(state, engine, last), tiles, _warnings(state), sections)
 
 
-def jobs_by_phase(now: Snapshot) -> dict[str, list[Row]]:
+def jobs_by_phase(state: Snapshot) -> dict[str, list[Row]]:
     """Jobs that are running, pending (both in the order of submission) and finished (the newest first)."""
     phases: dict[str, list[Row]] = {"running": [], "pending": [], "finished": []}
-    for job in now.jobs:
-        state = job["state"]
-        phase = "pending" if state in (QUEUED, STOPPED) else "finished" if state in FINISHED else "running"
+    for job in state.jobs:
+        word = job["state"]
+        phase = "pending" if word in (QUEUED, STOPPED) else "finished" if word in FINISHED else "running"
         phases[phase].append(job)
     phases["finished"].sort(key=lambda job: -(job["finished"] or 0.0))
     return phases
 
 
-def _headline(now: Snapshot, engine: str | None, last: Row | None) -> str:
-    if now.policy is None:
+def _headline(state: Snapshot, engine: str | None, last: Row | None) -> str:
+    if state.policy is None:
         return "No controller has run yet."
-    parts = [f"Policy {now.policy}" + (f" on engine {engine}" if engine else "")]
-    if now.round:
+    parts = [f"Policy {state.policy}" + (f" on engine {engine}" if engine else "")]
+    if state.round:
         decided = (
             f" (decided in {format_duration(last['seconds'])}: {last['placed']} of {last['jobs']} jobs)" if last else ""
         )
-        parts.append(f"round {now.round}{decided}")
-    long = now.round_seconds
+        parts.append(f"round {state.round}{decided}")
+    long = state.round_seconds
     parts.append("decides when jobs or nodes come or go" if long is None else f"rounds of {format_duration(long)}")
-    if now.controller is not None:
-        parts.append("the controller is alive" + (f" (process {now.controller})" if now.controller > 0 else ""))
+    if state.controller is not None:
+        parts.append("the controller is alive" + (f" (process {state.controller})" if state.controller > 0 else ""))
     return ", ".join(parts) + "."
 
 
-def _warnings(now: Snapshot) -> list[str]:
-    if now.controller is None:
-        rest = " Running jobs continue until their leases expire." if now.leases else ""
-        if now.expired is not None:
-            rest = f" The leases of jobs expired {format_duration(round(now.now - now.expired))} ago."
-        return [f"No controller runs, so nothing is decided; start one with `hetopt run`.{rest}"]
-    found = list(now.alerts)
-    if now.undecided is not None:
-        found.append(f"The policy cannot decide, so running jobs continue: {now.undecided}")
-    if now.overdue is not None:
-        late = format_duration(now.overdue)
+def _warnings(state: Snapshot) -> list[str]:
+    if state.controller is None:
+        rest = " Running jobs continue until their leases expire." if state.leases else ""
+        if state.expired is not None:
+            rest = " All processes of jobs have ended."
+            if (ago := state.now - state.expired) > 0:
+                rest = f" The leases of jobs expired {format_duration(round(ago))} ago."
+        return [f"No controller runs, so nothing is decided; start one with `hetopt run`.{rest}", *state.alerts]
+    found = list(state.alerts)
+    if state.undecided is not None:
+        found.append(f"The policy cannot decide, so running jobs continue: {state.undecided}")
+    if state.overdue is not None:
+        late = format_duration(state.overdue)
         found.append(f"The next round is overdue by {late}; the terminal of the controller shows why.")
     return found
 
@@ -237,10 +239,10 @@ MOST_FINISHED = 40
 """Finished jobs on a terminal, with the open ones; at least 5."""
 
 
-def show(now: Snapshot, *, everything: bool = False) -> None:
+def show(state: Snapshot, *, everything: bool = False) -> None:
     """Print the state of a cluster; only the newest finished jobs unless ``everything`` is requested."""
-    open_jobs = sum(job["state"] not in FINISHED for job in now.jobs)
-    status = status_of(now, limits={} if everything else {"finished": max(5, MOST_FINISHED - open_jobs)})
+    open_jobs = sum(job["state"] not in FINISHED for job in state.jobs)
+    status = status_of(state, limits={} if everything else {"finished": max(5, MOST_FINISHED - open_jobs)})
     terminal_tables.print_text(status.headline)
     for warning in status.warnings:
         terminal_tables.print_text((warning, "red"))

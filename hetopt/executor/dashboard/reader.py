@@ -53,7 +53,7 @@ ENGINE = """
 """Name of the engine of the newest controller."""
 
 AFTER = "coalesce(leases.sealed, :end) > :since"
-"""Leases that were open at some time after a second; at ``end`` those that are not sealed are, or have expired."""
+"""SQL: the lease was open after second ``since``; one that is not sealed counts until ``end``, now or its expiry."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,6 @@ class Reader:
     ----------
     folder:
         Folder of the state.
-    lock_seconds, max_age:
-        See :data:`LOCK_SECONDS` and :data:`MAX_AGE`.
 
     Raises
     ------
@@ -123,14 +121,13 @@ class Reader:
         There is no state that this version of hetopt can read.
     """
 
-    def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS, max_age: float = MAX_AGE) -> None:
-        self.max_age = max_age
+    def __init__(self, folder: Path) -> None:
         self.database = StateDatabase(folder, make=False)
-        self.database.make_read_only(lock_seconds)
+        self.database.make_read_only(LOCK_SECONDS)
         self._last: tuple[float, DashboardState | HetoptError] | None = None
 
     def read(self) -> DashboardState:
-        """The state now, or less than ``max_age`` seconds ago; errors are raised as often.
+        """The state now, or less than :data:`MAX_AGE` seconds ago; errors are raised as often.
 
         Raises
         ------
@@ -139,7 +136,7 @@ class Reader:
         InvalidOption
             It is of another version of hetopt.
         """
-        if self._last is None or time.monotonic() - self._last[0] >= self.max_age:
+        if self._last is None or time.monotonic() - self._last[0] >= MAX_AGE:
             state: DashboardState | HetoptError
             try:
                 with reports_damage(self.database):
@@ -164,14 +161,14 @@ class Reader:
             raise InvalidOption(f"{path} is of version {version}; this hetopt reads {schema.VERSION}")
         if clock is not None and json.loads(clock)["boot"] == boot_id():  # a controller sets it again after a restart
             self.database.clock = Clock.of(clock, 0.0)
-        now = snapshot(self.database)
-        end = now.now if now.expired is None else now.expired
-        running = [job["name"] for job in now.jobs if job["where"]][:MAX_CURVES]
+        state = snapshot(self.database)
+        end = state.now if state.expired is None else state.expired
+        running = [job["name"] for job in state.jobs if job["where"]][:MAX_CURVES]
         with self.database.reading() as connection:
-            begin = window_begin(connection, now.now, end, now.round_seconds)
-            spans, since = spans_of(connection, begin, end, running=now.expired is None)
+            begin = window_begin(connection, state.now, end, state.round_seconds)
+            spans, since = spans_of(connection, begin, end, running=state.expired is None)
             return DashboardState(
-                snapshot=now,
+                snapshot=state,
                 engine=connection.value(ENGINE),
                 begin=begin,
                 spans=spans,
@@ -179,7 +176,7 @@ class Reader:
                 rounds=rounds_of(connection, begin),
                 usage=usage_of(connection, 0.0, end),
                 recent_usage=usage_of(connection, begin, end),
-                fairness=fairness(now, unmeasured(connection, gpus_by_type(now.nodes, "gpus"))),
+                fairness=fairness(state, unmeasured(connection, gpus_by_type(state.nodes, "gpus"))),
                 losses=newest_curves(connection, running, self.database.folder / LEASES),
             )
 
@@ -262,7 +259,7 @@ def unmeasured(connection: Connection, capacity: Mapping[str, int]) -> set[str]:
 # -- fairness
 
 
-def fairness(now: Snapshot, unmeasured: Collection[str] = ()) -> pd.DataFrame:
+def fairness(state: Snapshot, unmeasured: Collection[str] = ()) -> pd.DataFrame:
     """Finish-time fairness by the definition ``"themis"`` of :func:`hetopt.metrics.finish_time.finish_time_fairness`.
 
     The cluster is at all times the present one, with nodes that are down or drained. A GPU type on which a job was not
@@ -282,8 +279,8 @@ def fairness(now: Snapshot, unmeasured: Collection[str] = ()) -> pd.DataFrame:
         the cluster (N is the mean until now for jobs that are not finished); ``rho``, ``shared / ideal``; and
         ``estimated``, whether rho may be too small, as the job has no GPUs or is in ``unmeasured``.
     """
-    jobs = [job for job in now.jobs if job["workers"]]  # others have a damaged specification
-    capacity = gpus_by_type(now.nodes, "gpus")
+    jobs = [job for job in state.jobs if job["workers"]]  # others have a damaged specification
+    capacity = gpus_by_type(state.nodes, "gpus")
     submitted, seconds, steps, workers = (
         np.array([job[key] for job in jobs], dtype=float) for key in ("submitted", "seconds", "steps", "workers")
     )

@@ -88,8 +88,6 @@ class DashboardServer:
         Where to listen; port 0 takes one that is free.
     token:
         The token of requests; None: requests to this machine by one of its loopback names are answered.
-    request_seconds:
-        See :data:`REQUEST_SECONDS`.
 
     Attributes
     ----------
@@ -105,15 +103,8 @@ class DashboardServer:
         have it), or others reach the address and there is no token.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        token: str | None = None,
-        request_seconds: float = REQUEST_SECONDS,
-    ) -> None:
-        self.reader, self.request_seconds, self.token = reader, request_seconds, token
+    def __init__(self, reader: Reader, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
+        self.reader, self.token = reader, token
         self._socket, where = _listen(host, port, token)
         self.port = int(self._socket.getsockname()[1])
         self.loopback = where.is_loopback
@@ -136,8 +127,8 @@ class DashboardServer:
         http = _Server(
             Application([(".*", _Request, {"server": self})], compress_response=True, log_function=lambda _: None),
             no_keep_alive=True,
-            idle_connection_timeout=self.request_seconds,
-            body_timeout=self.request_seconds,
+            idle_connection_timeout=REQUEST_SECONDS,
+            body_timeout=REQUEST_SECONDS,
             max_header_size=MAX_HEADER_BYTES,
             max_body_size=MAX_BODY_BYTES,
         )
@@ -200,7 +191,7 @@ class _Server(HTTPServer):
             del idle[oldest]
             oldest.close()
         idle[stream] = None
-        asyncio.get_running_loop().call_later(6 * self.dashboard.request_seconds, stream.close)
+        asyncio.get_running_loop().call_later(6 * REQUEST_SECONDS, stream.close)
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: Any) -> None:

@@ -114,6 +114,8 @@ class Engine(Protocol):
         ------
         Refused
             It will never start.
+        OSError
+            It cannot start now, for example as another cluster has locked its GPU; other leases can.
         """
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
@@ -149,7 +151,7 @@ MEMBERS = ("name", "exact_slots", "look_seconds", "nodes", "start", "status", "s
 def make_engine(
     name: str, cluster: str, settings: Mapping[str, Any] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Engine:
-    """Make the engine of that name. What it raises that is no error of hetopt becomes :class:`EngineDown`.
+    """Make the engine of that name. What its methods raise that is no error of hetopt becomes :class:`EngineDown`.
 
     Parameters
     ----------
@@ -160,7 +162,7 @@ def make_engine(
     settings:
         Further arguments of the factory (``--engine-set``).
     flags:
-        The same, from options of the command line such as ``--partition gpu``; None: not given.
+        Settings from options of the command line such as ``--partition gpu``; None: not given.
 
     Raises
     ------
@@ -192,18 +194,26 @@ class CheckedEngine:
         self.exact_slots, self.look_seconds = engine.exact_slots, engine.look_seconds
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method not in MEMBERS:
+            raise AttributeError(f"an engine has no {method}")
         return partial(self._call, method)
 
     def _call(self, method: str, *words: Any) -> Any:
         try:
             found = getattr(self.engine, method)(*words)
-        except (HetoptError, OSError):
+        except HetoptError:
             raise
         except (Exception, SystemExit) as problem:  # the engine may be user code
+            if isinstance(problem, OSError) and method == "start":
+                raise  # of this lease alone, such as a GPU that another cluster has locked
             raise EngineDown(f"{method}() raises {raised(problem)}") from problem
         if method == "nodes" and not (isinstance(found, (tuple, list)) and all(isinstance(n, Node) for n in found)):
             raise EngineDown(f"nodes() returns {shown(found)}; it must be a tuple of Node")
-        if method == "status" and not (isinstance(found, Mapping) and set(words[0]) <= set(found)):
+        if method == "status":
+            with suppress(AttributeError, TypeError, ValueError):
+                phases = {tag: Phase(phase) for tag, phase in found.items()}
+                if set(words[0]) <= set(phases):
+                    return phases
             raise EngineDown(f"status() returns {shown(found)}; it must be a mapping with a phase for each tag")
         return tuple(found) if method == "nodes" else found
 

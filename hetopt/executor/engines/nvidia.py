@@ -57,12 +57,13 @@ class GpuWatch:
     ----------
     first, reported:
         Result of :func:`find_gpus` at the start.
-    own:
+    tag_prefix:
         Prefix of the tags of leases of this cluster.
     """
 
-    def __init__(self, first: Node, reported: int, own: str = "hetopt-") -> None:
-        self._node, self._most, self._whole, self._own = first, reported, first.seats, own
+    def __init__(self, first: Node, reported: int, tag_prefix: str = "hetopt-") -> None:
+        self._node, self._tag_prefix = first, tag_prefix
+        self._most_reported, self._complete_seats = reported, first.seats
         self._query: subprocess.Popen[bytes] | None = None
         self._output = os.fdopen(os.memfd_create("nvml"), "w+b", 0)  # of queries; a full disk does not matter
         self._taken = self._began = files.now()  # when the last finished query began; the last one of all
@@ -113,7 +114,7 @@ class GpuWatch:
         self._output.truncate()
         try:
             self._query = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hetopt.executor.engines.nvidia", self._node.name, self._own],
+                [sys.executable, "-P", "-m", "hetopt.executor.engines.nvidia", self._node.name, self._tag_prefix],
                 env={key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE},
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
@@ -148,21 +149,21 @@ class GpuWatch:
 
     def _adopt(self, found: Mapping[str, Any], reported: int) -> None:
         seats, notes = tuple(Seat(**seat) for seat in found["seats"]), [found["note"]]
-        if reported < self._most:  # some drivers do not report a GPU that has fallen off the bus
+        if reported < self._most_reported:  # some drivers do not report a GPU that has fallen off the bus
             there = {seat.device for seat in seats}
-            gone = [f"{seat.gpu_type} {seat.device}" for seat in self._whole if seat.device not in there]
+            gone = [f"{seat.gpu_type} {seat.device}" for seat in self._complete_seats if seat.device not in there]
             without = ", ".join(gone) or "the others"
-            notes.append(f"the driver reports {reported} of {self._most} GPUs, without {without}")
+            notes.append(f"the driver reports {reported} of {self._most_reported} GPUs, without {without}")
         elif not found["note"]:
-            self._whole = seats
-        self._most = max(self._most, reported)
+            self._complete_seats = seats
+        self._most_reported = max(self._most_reported, reported)
         note = "; ".join(filter(None, notes))
         memory = {**self._node.memory_bytes, **found["memory_bytes"]}  # lost types may come back
         self._node = replace(self._node, seats=seats, note=note, memory_bytes=memory, busy=found["busy"])
         self._problem = None
 
 
-def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int]:
+def find_gpus(host: str, tag_prefix: str = "hetopt-") -> tuple[Node, int]:
     """The GPUs of this machine that work, in the order of nvidia-smi, and how many the driver reports.
 
     A GPU with an NVML error is left out, with a note. A GPU in MIG mode is represented by its instances only.
@@ -172,7 +173,7 @@ def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int]:
     ----------
     host:
         Name of the node.
-    own:
+    tag_prefix:
         Prefix of the tags of leases of this cluster. Other compute processes make a GPU busy; graphics do not.
 
     Raises
@@ -195,7 +196,7 @@ def find_gpus(host: str, own: str = "hetopt-") -> tuple[Node, int]:
     try:
         if not (count := int(_call(pynvml.nvmlDeviceGetCount))):
             raise NoGPUs("the driver reports no GPU")
-        return _node(host, count, own), count
+        return _node(host, count, tag_prefix), count
     finally:
         with suppress(pynvml.NVMLError):  # e.g. because of a lost GPU
             pynvml.nvmlShutdown()
@@ -227,25 +228,25 @@ def _library(problem: BaseException | None) -> str:
     return f"{name} is not installed" if absent else f"{name} cannot be loaded: {text}"
 
 
-def _call(function: Callable[..., Any], *arguments: Any, of: str = "", none_for: tuple[Any, ...] = ()) -> Any:
+def _call(function: Callable[..., Any], *arguments: Any, label: str = "", none_for: tuple[Any, ...] = ()) -> Any:
     """The result of a function of NVML; None for an error of ``none_for``."""
     try:
         return function(*arguments)
     except none_for:
         return None
     except (pynvml.NVMLError, UnicodeDecodeError) as problem:
-        raise _down(function.__name__, problem, of) from None
+        raise _down(function.__name__, problem, label) from None
 
 
-def _down(call: str, problem: Exception, of: str = "") -> EngineDown:
+def _down(call: str, problem: Exception, label: str = "") -> EngineDown:
     if isinstance(problem, pynvml.NVMLError_GpuIsLost):
-        return EngineDown(f"{of or 'a GPU'} is lost ({call}: {problem}); reset it or restart this machine")
+        return EngineDown(f"{label or 'a GPU'} is lost ({call}: {problem}); reset it or restart this machine")
     code = f" (NVML error {problem.value})" if isinstance(problem, pynvml.NVMLError) else ""
-    where = f" for {of}" if of else ""
+    where = f" for {label}" if label else ""
     return EngineDown(f"{call} fails{where}: {problem}{code}; nvidia-smi must list all GPUs without an error")
 
 
-def _node(host: str, count: int, own: str) -> Node:
+def _node(host: str, count: int, tag_prefix: str) -> Node:
     """The working GPUs, by the open library."""
     busy, memory = dict[str, str](), dict[str, float]()
     seats, notes = list[Seat](), list[str]()
@@ -264,7 +265,7 @@ def _node(host: str, count: int, own: str) -> Node:
         for kind, uuid, memory_bytes, processes in working:
             seats.append(Seat(host, kind, seen[kind], uuid))
             seen[kind] += 1
-            if others := [describe(pid) for pid in processes if not belongs(pid, own)]:
+            if others := [describe(pid) for pid in processes if not belongs(pid, tag_prefix)]:
                 busy[uuid] = ", ".join(others)
             if memory_bytes is not None:  # of a type the smallest: decisions are about types
                 memory[kind] = min(memory.get(kind, memory_bytes), memory_bytes)
@@ -273,61 +274,61 @@ def _node(host: str, count: int, own: str) -> Node:
 
 def _devices(number: int) -> Iterator[_Device | EngineDown]:
     """The GPU of this number, or its MIG instances; an error in place of one that does not work."""
-    of = f"GPU {number}"
+    label = f"GPU {number}"
     try:
-        gpu = _call(pynvml.nvmlDeviceGetHandleByIndex, number, of=of)
-        model = type_name(_call(pynvml.nvmlDeviceGetName, gpu, of=of))
+        gpu = _call(pynvml.nvmlDeviceGetHandleByIndex, number, label=label)
+        model = type_name(_call(pynvml.nvmlDeviceGetName, gpu, label=label))
         # GPUs before Ampere and old drivers
         without = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound)
-        modes = _call(pynvml.nvmlDeviceGetMigMode, gpu, of=of, none_for=without)
+        modes = _call(pynvml.nvmlDeviceGetMigMode, gpu, label=label, none_for=without)
         if modes is None or modes[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-            yield _device(model, gpu, of)
+            yield _device(model, gpu, label)
             return
-        places = range(_call(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, of=of))
+        places = range(_call(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, label=label))
     except EngineDown as problem:
         yield problem
         return
     unused = (pynvml.NVMLError_NotFound,)
     for place in places:
-        part = f"MIG device {place} of {of}"
+        part = f"MIG device {place} of {label}"
         try:
-            handle = _call(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place, of=part, none_for=unused)
+            handle = _call(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place, label=part, none_for=unused)
             if handle is not None:
-                profile = f"-MIG-{_profile(handle, part, gpu, of)}"
+                profile = f"-MIG-{_profile(handle, part, gpu, label)}"
                 yield _device(model[: LONGEST - len(profile)] + profile, handle, part)
         except EngineDown as problem:
             yield problem
 
 
-def _device(gpu_type: str, handle: Any, of: str) -> _Device:
-    uuid = _call(pynvml.nvmlDeviceGetUUID, handle, of=of)
-    return _Device(gpu_type, uuid, _memory(handle, of), _processes(handle, of))
+def _device(gpu_type: str, handle: Any, label: str) -> _Device:
+    uuid = _call(pynvml.nvmlDeviceGetUUID, handle, label=label)
+    return _Device(gpu_type, uuid, _memory(handle, label), _processes(handle, label))
 
 
-def _processes(handle: Any, of: str) -> tuple[int, ...]:
+def _processes(handle: Any, label: str) -> tuple[int, ...]:
     """Compute processes on the device, as far as the driver lists them; without the server of MPS."""
     unknown = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission)
-    found = _call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle, of=of, none_for=unknown)
+    found = _call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle, label=label, none_for=unknown)
     if found is None:  # drivers before 510
-        found = _call(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle, of=of, none_for=unknown) or ()
+        found = _call(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle, label=label, none_for=unknown) or ()
     return tuple(p.pid for p in found if "nvidia-cuda-mps" not in describe(p.pid))
 
 
-def _memory(handle: Any, of: str) -> int | None:
+def _memory(handle: Any, label: str) -> int | None:
     """Bytes of the device; None where it shares the memory of the host (GB10)."""
-    info = _call(pynvml.nvmlDeviceGetMemoryInfo, handle, of=of, none_for=(pynvml.NVMLError_NotSupported,))
+    info = _call(pynvml.nvmlDeviceGetMemoryInfo, handle, label=label, none_for=(pynvml.NVMLError_NotSupported,))
     return (int(info.total) or None) if info is not None else None  # some drivers report 0
 
 
-def _profile(instance: Any, part: str, gpu: Any, of: str) -> str:
+def _profile(instance: Any, part: str, gpu: Any, label: str) -> str:
     """Such as ``1g.5gb``: from the end of NVML's name, or computed as NVIDIA does.
 
     Memory is counted in eighths of the whole GPU, whose gigabytes are rounded up; an instance has less.
     """
-    if found := _PROFILE.search(_call(pynvml.nvmlDeviceGetName, instance, of=part)):
+    if found := _PROFILE.search(_call(pynvml.nvmlDeviceGetName, instance, label=part)):
         return found[0]
-    shape = _call(pynvml.nvmlDeviceGetAttributes_v2, instance, of=part)
-    own, whole = shape.memorySizeMB << 20, _memory(gpu, of)
+    shape = _call(pynvml.nvmlDeviceGetAttributes_v2, instance, label=part)
+    own, whole = shape.memorySizeMB << 20, _memory(gpu, label)
     if whole is None:
         gigabytes = -(-own >> 30)
     else:
@@ -337,7 +338,7 @@ def _profile(instance: Any, part: str, gpu: Any, of: str) -> str:
     return f"{'' if compute == slices else f'{compute}c.'}{slices}g.{gigabytes}gb"
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str]) -> None:
     """Print the result of a query as JSON; the words are the parameters of :func:`find_gpus`."""
     try:
         node, reported = find_gpus(*words)
@@ -345,8 +346,7 @@ def main(words: list[str]) -> int:
     except (EngineDown, NoGPUs) as problem:
         result = {"down": str(problem)}
     print(json.dumps(result))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

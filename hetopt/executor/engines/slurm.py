@@ -94,7 +94,7 @@ class SlurmEngine:
 
     def __init__(self, cluster: str, /, partition: str | None = None, **options: object) -> None:
         self._prefix = f"hetopt-{check_name(cluster, 'cluster')}-"
-        self._options, self._partition_name = checked(options), partition
+        self._options, self._partition_name = checked_options(options), partition
         for program in commands.PROGRAMS:
             if shutil.which(program) is None:
                 path = os.environ.get("PATH", "")
@@ -153,7 +153,7 @@ class SlurmEngine:
             notes.append(f"partition {partition.name!r} is {partition.state}")
         if (others := sum(node.used.values()) - own) > 0:
             notes.append(f"{others} of {sum(node.gpus.values())} GPUs are in use by others")
-        unusable, resource = blocked(self._options, node, partition)
+        unusable, resource = unusable_gpus(self._options, node, partition)
         if unusable:
             are = "are" if resource == "cores" else "is"
             notes.append(f"{resource} for {counted(unusable, 'GPU')} {are} not free")
@@ -171,9 +171,11 @@ class SlurmEngine:
         found = {node.name: node for node in every if node.gpus and partition.name in node.partitions}
         if names := self._options.get("reservation"):
             reserved = self._read_reservations(names)
-            found = {name: _within(one, reserved[name]) for name, one in found.items() if name in reserved}
-        if not found and not self._nodes:
-            where = f"partition {partition.name!r}" + (f" in reservation {names!r}" if names else "")
+            found = {name: _node_in_reservation(one, reserved[name]) for name, one in found.items() if name in reserved}
+        where = f"partition {partition.name!r}" + (f" in reservation {names!r}" if names else "")
+        if not found and self._nodes:
+            raise EngineDown(f"no node of {where} has GPUs any more")
+        if not found:
             others = sorted({name for node in every if node.gpus for name in node.partitions})
             hint = "" if names else f"; {choices(partition.name, others)}"
             raise InvalidOption(f"no node of {where} has GPUs (gres gpu){hint}")
@@ -272,7 +274,8 @@ class SlurmEngine:
             "export": "ALL",  # sbatch itself gets only what a job needs
             "signal": f"URG@{WARNING_SECONDS}" if len(lease.nodes) > 1 else f"B:TERM@{WARNING_SECONDS}",
         }
-        shares = [requested(options, self._nodes[name], there, partition) for name in nodes if name in self._nodes]
+        known = [self._nodes[name] for name in nodes if name in self._nodes]
+        shares = [requested_share(options, node, there, partition) for node in known]
         if shares:
             words["cpus-per-task"] = str(min(cpus for cpus, _ in shares))
         if (megabytes := min((own for _, own in shares), default=0)) and options.keys().isdisjoint(MEMORY_OPTIONS):
@@ -329,7 +332,7 @@ class SlurmEngine:
         """Nothing is open."""
 
 
-def _within(node: SlurmNode, why: str) -> SlurmNode:
+def _node_in_reservation(node: SlurmNode, why: str) -> SlurmNode:
     """A node of the leases' reservation; ``why`` nothing starts there now, or nothing."""
     state = tuple(word for word in node.state if word not in commands.RESERVED_STATES) or ("IDLE",)
     if why:
@@ -340,7 +343,7 @@ def _within(node: SlurmNode, why: str) -> SlurmNode:
 # -- options of sbatch
 
 
-def checked(options: Mapping[str, object]) -> dict[str, str]:
+def checked_options(options: Mapping[str, object]) -> dict[str, str]:
     """The options as sbatch spells them; refuses those that hetopt sets, and those that are given twice."""
     found: dict[str, str] = {}
     for given, value in options.items():
@@ -357,7 +360,7 @@ def checked(options: Mapping[str, object]) -> dict[str, str]:
     return found
 
 
-def requested(options: Mapping[str, str], node: SlurmNode, gpus: int, partition: Partition) -> tuple[int, int]:
+def requested_share(options: Mapping[str, str], node: SlurmNode, gpus: int, partition: Partition) -> tuple[int, int]:
     """CPUs and megabytes that a lease requests: its GPUs' share of the node, in whole cores.
 
     So what Slurm rounds up never exceeds the node.
@@ -369,9 +372,9 @@ def requested(options: Mapping[str, str], node: SlurmNode, gpus: int, partition:
     return cpus, min(partition.most_megabytes, node.megabytes) * gpus // every
 
 
-def allocated(options: Mapping[str, str], node: SlurmNode, gpus: int, partition: Partition) -> tuple[int, int]:
+def allocated_share(options: Mapping[str, str], node: SlurmNode, gpus: int, partition: Partition) -> tuple[int, int]:
     """CPUs in whole cores, and megabytes, that Slurm allocates for it, as far as the options determine them."""
-    cpus, megabytes = requested(options, node, gpus, partition)
+    cpus, megabytes = requested_share(options, node, gpus, partition)
     cpus = -(-number(options.get("cpus-per-task", ""), cpus) // node.threads) * node.threads
     if "mem" in options:
         megabytes = megabytes_of(options["mem"]) or node.megabytes  # 0 requests all of it
@@ -382,11 +385,11 @@ def allocated(options: Mapping[str, str], node: SlurmNode, gpus: int, partition:
     return cpus, megabytes if node.megabytes else 0
 
 
-def blocked(options: Mapping[str, str], node: SlurmNode, partition: Partition) -> tuple[int, str]:
+def unusable_gpus(options: Mapping[str, str], node: SlurmNode, partition: Partition) -> tuple[int, str]:
     """Free GPUs of the node that no lease could get, since ``cores`` or ``memory`` are in use; and which."""
     free, cores, memory = max(0, sum(node.gpus.values()) - sum(node.used.values())), 0, 0
     for gpus in range(1, free + 1):
-        cpus, megabytes = allocated(options, node, gpus, partition)
+        cpus, megabytes = allocated_share(options, node, gpus, partition)
         cores = gpus if partition.shares_cpus or cpus <= node.free_cpus else cores
         memory = gpus if megabytes <= node.free_megabytes else memory
     return free - min(cores, memory), "cores" if cores <= memory else "memory"
