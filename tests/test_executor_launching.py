@@ -32,7 +32,7 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.job_file import read_job
 from hetopt.executor.queue import submit
-from hetopt.executor.runner import Runner, free_port, remove_beginning
+from hetopt.executor.runner import Runner, Watch, free_port, remove_beginning
 from hetopt.executor.state_database import StateDatabase
 
 TRAIN = """
@@ -198,6 +198,17 @@ def test_the_log_has_a_limit(runners: Runners) -> None:
         assert os.pread(file.fileno(), len(whole), begin) == whole[begin:]
     assert 0 < begin <= 300_000
     assert not log.read_bytes()[:begin].strip(b"\0")
+
+
+def test_the_limit_holds_after_a_job_has_emptied_its_log(tmp_path: Path) -> None:
+    """Its next output begins at 0, far before what was removed."""
+    log = tmp_path / "log-0"
+    watch = Watch(log, 100_000)
+    for written, emptied in ((900_000, False), (0, True), (150_000, False)):
+        with log.open("wb" if emptied else "ab") as file:
+            file.write(b"x" * written)
+        watch._limit_log()
+        assert log.stat().st_blocks * 512 <= 100_000
 
 
 def test_a_log_on_a_file_system_without_holes_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
