@@ -177,7 +177,7 @@ class Promise:
         block.row = pyo.Constraint(expr=model.rate["u1"] >= 100)
         return 0
 
-def out_of_memory_on():
+def impossible():
     return oef.cooperative() + Promise()
 """
 

@@ -257,7 +257,7 @@ def test_a_removed_database_is_noticed(stage: Make, tmp_path: Path, how: str) ->
     assert lab.controller.manager.heartbeat._folders == {lease.tag: lease.folder}
     before = files.read_text(lease.folder / files.RENEWED) or ""
     lab.controller.manager.heartbeat.remove(lease.tag)
-    lab.controller.manager.heartbeat.add(lease.tag, lease.folder)
+    lab.controller.manager.heartbeat.add(lease)
     assert (files.read_text(lease.folder / files.RENEWED) or "") > before
     if how == "emptied folder":
         with pytest.raises(UnusableFile, match="no new cluster is begun"):
