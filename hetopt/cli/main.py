@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from hetopt.cli.app import app
 from hetopt.errors import HetoptError, MissingPackage, NotSolved, SuspiciousSpeedups
 from hetopt.presentation import console
 
@@ -22,6 +21,8 @@ def main() -> None:
     """Run the command; print errors of hetopt as one line, and exit with a code."""
     gc.set_threshold(50_000)  # imports leave no garbage: looking for it took a fifth of their time
     atexit.register(gc.freeze)  # nor is a last look at all objects worth its time
+    from hetopt.cli.app import app
+
     console.forgive_encodings()
     try:
         with warnings.catch_warnings():
