@@ -61,13 +61,7 @@ class Alerts:
 
 @dataclass
 class EventLog:
-    """Writes the events of a state database to its file.
-
-    Parameters
-    ----------
-    database:
-        The state database; this process is its controller.
-    """
+    """Writes the events of a state database, of which this process is the controller, to its file."""
 
     database: StateDatabase
     _version: object = None  # of the database, when its events were written

@@ -117,14 +117,7 @@ class _Observed:
 
 
 class LeaseManager:
-    """Manages the open leases.
-
-    Parameters
-    ----------
-    database, engine, timeouts:
-        State, processes, and times.
-    folder:
-        Folder of lease directories; None: inside the state folder.
+    """Manages the open leases. Their directories are in ``folder``; None: inside the state folder.
 
     Attributes
     ----------

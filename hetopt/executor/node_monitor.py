@@ -26,11 +26,6 @@ TypeOnNode = tuple[str, str]
 class NodeMonitor:
     """Observes the nodes.
 
-    Parameters
-    ----------
-    database, engine, cache:
-        State, the source of nodes, and results of queries.
-
     Attributes
     ----------
     nodes:
