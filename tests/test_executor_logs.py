@@ -173,6 +173,8 @@ def test_a_deleted_log_is_not_an_empty_one(job: Job) -> None:
     assert job.printed() == "train has printed nothing\n", "it never ran"
     shutil.rmtree(log.parent)
     assert job.printed() == "train: its log was deleted or pruned\n"
+    job.lease().touch()
+    assert job.printed() == "train has printed nothing\n", "in its newest lease; the earlier ones were pruned"
 
 
 def test_logs_are_followed_until_the_job_has_finished(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

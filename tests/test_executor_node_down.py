@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_a_lease_that_a_runner_has_claimed_goes_on(stage: Make) -> None:
     assert reasons(lab.database) == [None]
 
 
-NO_NODE = "all nodes are drained or down; hetopt drain NODE --undo ends a drain"
+NO_NODE = "all nodes are drained or down, see their notes; `hetopt drain NODE --undo` ends a drain by hetopt"
 
 
 def pending(database: StateDatabase) -> dict[str, str | None]:
@@ -128,6 +129,22 @@ def test_reasons_to_wait_follow_the_nodes_at_once(stage: Make, how: str, seconds
     lab.play(1)
     assert set(lab.held()) == {"first"}
     assert pending(lab.database)["second"] not in (NO_NODE, why)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_job_whose_node_is_drained_starts_elsewhere_where_nothing_runs(stage: Make, strict: bool) -> None:
+    """Also on another GPU type, within a round; not with strict rounds, nor while another job runs."""
+    lab = stage(node("a", {"V100": 1}), node("b", {"K80": 1}), seconds=1e6)
+    lab.settings = replace(lab.settings, strict_rounds=strict)
+    lab.restart()
+    lab.passes = float("inf")
+    submit(lab.database, spec("one"))
+    lab.play(3)
+    ((first, _),) = lab.held()["one"].items()
+    drain(lab.database, first)
+    lab.play(6)
+    other = {"a": {"b": {"K80": 1}}, "b": {"a": {"V100": 1}}}[first]
+    assert lab.held() == ({} if strict else {"one": other})
 
 
 SEATS = st.dictionaries(

@@ -170,7 +170,9 @@ def test_the_reason_when_no_job_is_in_the_instance(database: StateDatabase) -> N
     lab_of_jobs(database, [spec("a")])
     decider, now = RoundDecider(system_of("fifo", {}, None), estimated), cluster_state(database, {"a": RATES})
     none = replace(now, nodes=[])
-    assert decider.unable(none) == {1: "all nodes are drained or down; hetopt drain NODE --undo ends a drain"}
+    assert decider.unable(none) == {
+        1: "all nodes are drained or down, see their notes; `hetopt drain NODE --undo` ends a drain by hetopt"
+    }
     taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes], all_gpus={"K80": 4})
     assert decider.unable(taken)[1].startswith("no GPU is available: all are in use outside hetopt, ")
     assert decider.unable(replace(taken, all_gpus={})) == {

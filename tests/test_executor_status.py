@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +15,12 @@ from dashboard_state import RecordedState, busy, seen
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
+from hetopt.executor import snapshot as snapshot_module
 from hetopt.executor.dashboard.page import lease_tip, page, runs, tenants
 from hetopt.executor.lease_record import LeaseTimeouts
 from hetopt.executor.prometheus import metrics_of
 from hetopt.executor.snapshot import LEASE_ENDED, LEASE_EXPIRED, Snapshot, snapshot
+from hetopt.executor.state_folder import LOCK
 from hetopt.executor.status_view import MOST_FINISHED, show, status_of
 from hetopt.presentation.terminal import OUT
 
@@ -85,6 +89,26 @@ def test_leases_expire_after_their_timeouts(
     check(snapshot(recorded.database))
     recorded.database.lock()
     check_running(snapshot(recorded.database))  # a controller renews them
+
+
+def test_leases_on_a_read_only_disk_expire_under_a_controller(
+    recorded: RecordedState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot renew them there."""
+    recorded.renew(lease_of(snapshot(recorded.database))["tag"], OVER + 500.0)
+    recorded.database.lock()
+    check_running(snapshot(recorded.database))
+    monkeypatch.setattr(snapshot_module, "disk_problem", lambda folder: f"the disk of {folder} is read-only")
+    check_stopped(snapshot(recorded.database))
+
+
+def test_the_number_of_a_controller_that_could_not_write_it_is_unknown(recorded: RecordedState) -> None:
+    recorded.database.lock()
+    assert snapshot(recorded.database).controller == os.getpid()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (recorded.database.folder / LOCK).write_text(f"{ended.pid}\n")
+    assert snapshot(recorded.database).controller == -1
 
 
 def test_the_timeouts_equal_those_of_the_runner(recorded: RecordedState) -> None:

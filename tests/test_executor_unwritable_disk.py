@@ -149,7 +149,7 @@ def test_a_controller_starts_and_continues_once_there_is_room(tmp_path: Path, di
         for _ in range(3):
             lab.controller.step()
         leases = "are renewed" if how == "full" else "expire"
-        waits = f"leases {leases}, and nothing is decided until it can be written"
+        waits = f"leases {leases}, and nothing is decided while it cannot be written"
         assert lab.messages == [f"the disk of {disk.state} is {how}: {waits}"]
         with StateDatabase(disk.state) as other:
             assert other.controller() is not None
@@ -238,7 +238,7 @@ def test_a_disk_that_becomes_read_only_stops_decisions(stage: Make, monkeypatch:
         patch.setattr(os, "statvfs", lambda _: room)
         lab.database.make_read_only(0.1)
         lab.controller.step()
-        waits = "leases expire, and nothing is decided until it can be written"
+        waits = "leases expire, and nothing is decided while it cannot be written"
         assert lab.messages == [f"the disk of {lab.folder} is read-only: {waits}"]
         lab.end(lease, "ended", finished=True, step=1000)
         for _ in range(3):
@@ -262,7 +262,7 @@ def test_leases_on_another_disk_that_is_read_only_expire(
     )
     lab.controller._report_disk(f"the disk of {lab.folder} is full")
     leases = "leases expire" if where == "read-only" else "leases are renewed"
-    waits = "and nothing is decided until it can be written"
+    waits = "and nothing is decided while it cannot be written"
     assert lab.messages == [f"the disk of {lab.folder} is full: {leases}, {waits}"]
 
 
@@ -317,7 +317,7 @@ def test_a_disk_that_fails_under_a_running_job_is_read_only(failing_disk: tuple[
         before = rows(lab.database)
         for _ in range(3):
             lab.controller.step()
-        waits = "leases expire, and nothing is decided until it can be written"
+        waits = "leases expire, and nothing is decided while it cannot be written"
         assert lab.messages == [f"the disk of {lab.folder} is read-only: {waits}"]
         assert lab.engine.live.keys() == {lease.tag}
         with StateDatabase(lab.folder, make=False) as other:

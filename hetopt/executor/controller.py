@@ -203,7 +203,7 @@ class Controller:
         self._unwritable = self.database.now()
         leases = disk_problem(self.manager.folder) or ""
         renewed = "leases expire" if "read-only" in leases else "leases are renewed"
-        self.alerts.set("disk", f"{why}: {renewed}, and nothing is decided until it can be written")
+        self.alerts.set("disk", f"{why}: {renewed}, and nothing is decided while it cannot be written")
 
     def _act(self) -> None:
         leases, now = self.manager.leases(), files.now()

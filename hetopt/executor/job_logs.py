@@ -92,7 +92,7 @@ def _logs(folder: Path) -> list[Path]:
 
 def _absence(job: Row, leases: Leases) -> str:
     """Why no log has anything: of leases that ran, one was there."""
-    gone = any(
+    gone = not any(_logs(folder) for _, folder in leases) and any(
         not _logs(folder) if lease["running"] is not None else lease["state"] == SEALED and not folder.exists()
         for lease, folder in leases
     )

@@ -226,7 +226,7 @@ class RoundDecider:
 def _no_gpus(state: ClusterState) -> str:
     """Why no job can have a GPU."""
     if not state.nodes:
-        return "all nodes are drained or down; hetopt drain NODE --undo ends a drain"
+        return "all nodes are drained or down, see their notes; `hetopt drain NODE --undo` ends a drain by hetopt"
     if not state.all_gpus:
         return "no node reports a GPU; see the nodes' notes in hetopt status"
     return (

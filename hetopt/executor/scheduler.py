@@ -119,7 +119,9 @@ class Scheduler:
         """Whether a decision is due; where nothing runs, new jobs do not wait for the next round."""
         if self.database.now() >= self.next:
             return True
-        idle = not (targets or state.leases or self.strict) and bool(state.jobs)
+        usable = {node.name for node in state.usable}
+        waiting = [target for target in targets if usable.issuperset(target.seats)]  # others have lost their nodes
+        idle = not (waiting or state.leases or self.strict) and bool(state.jobs)
         if self.seconds is not None and not idle:
             return False
         dropped = self._placed - {target.job for target in targets}  # since the last decision, by failures for instance

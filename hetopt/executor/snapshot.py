@@ -35,7 +35,10 @@ STOPPED, EXPIRED = "stopped", "expired"
 """Without a controller: state of a lease that has expired or whose processes have ended, and of a job with no other."""
 
 WAITS_FOR_DECISION = "waits for the next decision of the policy, or for a profiling run"
-WAITS_FOR_GPUS = "its GPUs are not free yet: another job or a profiling run has them, or their node is drained or down"
+WAITS_FOR_GPUS = (
+    "its GPUs are not free yet: another job or a profiling run has them, or their node is drained or down; the next "
+    "round may give it others"
+)
 LEASE_ENDED = "its processes have ended; hetopt run records the result and continues it if it is not done"
 LEASE_EXPIRED = "its lease expired, as no controller renewed it; hetopt run continues it from its last checkpoint"
 
@@ -150,7 +153,9 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
         speeds = read_speeds(connection, all_jobs=finished is None)
     now, controller = database.now(), database.controller()
     reports = [LeaseReport(lease) for lease in leases]
-    expiry = {} if controller is not None else {lease.tag: _expiry(database, lease, facts) for lease in leases}
+    folders = {lease.folder.parent for lease in leases}
+    lapsing = {folder for folder in folders if controller is None or "read-only" in (disk_problem(folder) or "")}
+    expiry = {one.tag: _expiry(database, one, facts) for one in leases if one.folder.parent in lapsing}
     stopped = {r.lease.tag for r in reports if expiry.get(r.lease.tag, inf) <= now or (expiry and r.has_ended)}
     rows = [_lease(report, expired=report.lease.tag in stopped) for report in reports]
     by_job: dict[int, list[tuple[dict[str, Any], LeaseReport]]] = {}

@@ -334,7 +334,8 @@ class StateDatabase:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return _process(handle) or -1
+            process = _process(handle)  # of an earlier controller where this one could not write its number
+            return process if process is not None and os.path.exists(f"/proc/{process}") else -1
         else:
             return None
         finally:
