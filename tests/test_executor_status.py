@@ -98,7 +98,7 @@ def test_leases_on_a_read_only_disk_expire_under_a_controller(
     recorded.renew(lease_of(snapshot(recorded.database))["tag"], OVER + 500.0)
     recorded.database.lock()
     check_running(snapshot(recorded.database))
-    monkeypatch.setattr(snapshot_module, "disk_problem", lambda folder: f"the disk of {folder} is read-only")
+    monkeypatch.setattr(snapshot_module, "is_read_only", lambda _: True)
     check_stopped(snapshot(recorded.database))
 
 

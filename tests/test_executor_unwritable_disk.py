@@ -250,18 +250,15 @@ def test_a_disk_that_becomes_read_only_stops_decisions(stage: Make, monkeypatch:
     assert lab.states() == {"a": "done", "b": "done"}
 
 
-@pytest.mark.parametrize("where", ["full", "read-only"])
+@pytest.mark.parametrize("read_only", [False, True])
 def test_leases_on_another_disk_that_is_read_only_expire(
-    stage: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    stage: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
 ) -> None:
     lab = stage(node("n", {"V100": 1}))
     lab.controller.manager.folder = tmp_path
-    monkeypatch.setattr(
-        "hetopt.executor.controller.disk_problem",
-        lambda folder: f"the disk of {folder} is {'full' if folder == lab.folder else where}",
-    )
+    monkeypatch.setattr("hetopt.executor.controller.is_read_only", lambda folder: read_only and folder == tmp_path)
     lab.controller._report_disk(f"the disk of {lab.folder} is full")
-    leases = "leases expire" if where == "read-only" else "leases are renewed"
+    leases = "leases expire" if read_only else "leases are renewed"
     waits = "and nothing is decided while it cannot be written"
     assert lab.messages == [f"the disk of {lab.folder} is full: {leases}, {waits}"]
 

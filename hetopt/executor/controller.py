@@ -34,7 +34,7 @@ from hetopt.executor.round_decision import RoundDecider, Target, fitted
 from hetopt.executor.scheduler import UNDECIDED, WAITS, Scheduler
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.state_database import StateDatabase
-from hetopt.executor.state_folder import MARK, UnwritableDisk, check_leases_folder, disk_problem
+from hetopt.executor.state_folder import MARK, UnwritableDisk, check_leases_folder, disk_problem, is_read_only
 from hetopt.formulations.traits import traits_of
 from hetopt.plugins import ESTIMATORS
 from hetopt.presentation import console
@@ -201,8 +201,7 @@ class Controller:
 
     def _report_disk(self, why: str) -> None:
         self._unwritable = self.database.now()
-        leases = disk_problem(self.manager.folder) or ""
-        renewed = "leases expire" if "read-only" in leases else "leases are renewed"
+        renewed = "leases expire" if is_read_only(self.manager.folder) else "leases are renewed"
         self.alerts.set("disk", f"{why}: {renewed}, and nothing is decided while it cannot be written")
 
     def _act(self) -> None:

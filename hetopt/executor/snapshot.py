@@ -21,7 +21,7 @@ from hetopt.executor.leases import OpenLease, directory, failed_before, open_lea
 from hetopt.executor.queue import QUEUED, job_row
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.state_database import LEASES, StateDatabase
-from hetopt.executor.state_folder import DATABASE, disk_problem
+from hetopt.executor.state_folder import DATABASE, disk_problem, is_read_only
 
 COPIED_COLUMNS = (
     "name", "tenant", "committed", "lost", "submitted", "submitted_at", "started", "finished", "failures", "losses",
@@ -154,7 +154,7 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
     now, controller = database.now(), database.controller()
     reports = [LeaseReport(lease) for lease in leases]
     folders = {lease.folder.parent for lease in leases}
-    lapsing = {folder for folder in folders if controller is None or "read-only" in (disk_problem(folder) or "")}
+    lapsing = {folder for folder in folders if controller is None or is_read_only(folder)}
     expiry = {one.tag: _expiry(database, one, facts) for one in leases if one.folder.parent in lapsing}
     stopped = {r.lease.tag for r in reports if expiry.get(r.lease.tag, inf) <= now or (expiry and r.has_ended)}
     rows = [_lease(report, expired=report.lease.tag in stopped) for report in reports]

@@ -122,13 +122,22 @@ def disk_problem(folder: Path) -> str | None:
         disk = os.statvfs(folder)
     except OSError:
         return None
-    # after an error of the disk, Linux since 6.14 shows only the option
-    if disk.f_flag & os.ST_RDONLY or "emergency_ro" in _mount(folder)[1]:
+    if is_read_only(folder):
         return f"the disk of {folder} is read-only"
     free = disk.f_bavail if os.geteuid() else disk.f_bfree  # some blocks are reserved for root
     if disk.f_blocks and free * disk.f_frsize < MIN_FREE_BYTES:  # without blocks: the file system reports no sizes
         return f"the disk of {folder} is full"
     return None
+
+
+def is_read_only(folder: Path) -> bool:
+    """Whether the disk of a folder is read-only; not where that cannot be seen."""
+    try:
+        flags = os.statvfs(folder).f_flag
+    except OSError:
+        return False
+    # after an error of the disk, Linux since 6.14 shows only the option
+    return bool(flags & os.ST_RDONLY) or "emergency_ro" in _mount(folder)[1]
 
 
 def check_leases_folder(folder: Path) -> None:
