@@ -108,6 +108,19 @@ def left_behind(folder: Path, what: str) -> None:
         (folder / what).write_text('{"id": 1}\n')
 
 
+@pytest.mark.parametrize("size", [1, 511])
+def test_a_database_that_was_cut_is_not_written_to(tmp_path: Path, size: int) -> None:
+    """SQLite takes a file that is shorter than a page for an empty database."""
+    state = tmp_path / "state"
+    StateDatabase(state).close()
+    content = (state / "state.db").read_bytes()[:size]
+    (state / "state.db").write_bytes(content)
+    for make in (True, False):
+        with pytest.raises(UnusableFile, match=rf"state\.db is incomplete \({size} bytes\); restore it from a backup"):
+            StateDatabase(state, make=make)
+    assert (state / "state.db").read_bytes() == content
+
+
 @pytest.mark.parametrize("make", [True, False])
 @pytest.mark.parametrize("database", [None, b""])
 @pytest.mark.parametrize("what", ["a lease", EVENTS, LAST_LOGGED, f"{DATABASE}-wal"])

@@ -21,6 +21,9 @@ LAST_LOGGED = "events.logged"
 MARK = ".hetopt"
 """A file in the folder of lease directories: where it is absent, that is another folder, or its server is away."""
 
+LEAST_BYTES = 512
+"""Of a database, which has a page at least; SQLite takes a smaller file for an empty one, and writes to it."""
+
 MIN_FREE_BYTES = 65536
 """With less room on the disk SQLite cannot even begin to read a database that no process has open."""
 
@@ -63,6 +66,8 @@ def has_database(folder: Path, *, make: bool) -> bool:
     """
     _check_folder(folder, make=make)
     size = _size(folder / DATABASE)
+    if size is not None and 0 < size < LEAST_BYTES:
+        raise UnusableFile(f"{folder / DATABASE} is incomplete ({size} bytes); restore it from a backup")
     if size is None and (not _left(folder) or _size(folder / DATABASE)):  # the latter: another process has just made it
         if not make:
             raise _no_state(folder)
