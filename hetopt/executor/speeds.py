@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 Kind: TypeAlias = tuple[str, str, int]
 """Tenant, model, and workers."""
 
-OUT_OF_MEMORY = "out of memory"
-"""Note of a GPU type on which a job has run out of memory."""
-
 NEWEST = 50
 """Restarts over which the median is taken."""
 
@@ -59,7 +56,6 @@ class Speed:
     steps: float = 0.0
     seconds: float = 0.0
     memory_bytes: float | None = None
-    note: str | None = None
 
     @property
     def measured(self) -> float | None:
@@ -101,7 +97,7 @@ class Speeds:
 def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
     """The speeds in the state database, of queued jobs or of all jobs."""
     known: dict[int, dict[str, Speed]] = {}
-    query = "SELECT job, gpu_type, feasible, steps, seconds, memory_bytes, note FROM speeds"
+    query = "SELECT job, gpu_type, feasible, steps, seconds, memory_bytes FROM speeds"
     if not all_jobs:
         query += " WHERE job IN (SELECT id FROM jobs WHERE state = 'queued')"
     for job, gpu_type, *values in connection.execute(query):
@@ -118,7 +114,7 @@ def learn(connection: Connection, lease: OpenLease, report: LeaseReport) -> None
     memory = report.progress.get("memory_bytes")
     note = None
     if report.out_of_memory:
-        steps, seconds, memory, note = 0.0, 0.0, None, OUT_OF_MEMORY
+        steps, seconds, memory, note = 0.0, 0.0, None, "out of memory"
         connection.change("DELETE FROM targets WHERE job = :job", job=lease.job_id)  # not on this type again
     elif steps <= 0 or seconds <= 0:
         return
@@ -152,14 +148,14 @@ def allowed_types(
 ) -> list[str]:
     """GPU types on which the job may run and, by the measurements so far, can."""
     need = max([spec.memory, *(speed.memory_bytes or 0.0 for speed in known.values())])
-    small = [memory[t] for t, speed in known.items() if speed.note == OUT_OF_MEMORY and t in memory]
+    too_small = max((memory.get(t, 0.0) for t, speed in known.items() if not speed.feasible), default=0.0)
     return [
         t
         for t in types
         if (spec.gpu_types is None or t in spec.gpu_types)
         and (t not in known or known[t].feasible)
         and memory.get(t, float("inf")) >= need
-        and not (t in memory and any(memory[t] <= bound for bound in small) and t not in known)
+        and (t in known or memory.get(t, float("inf")) > too_small)
     ]
 
 
