@@ -1,0 +1,249 @@
+"""Families of inputs that differ in structure; every benchmark takes the median and the worst over them.
+
+Three tables hold the parts (speeds, GPUs of each type, GPUs per gang); `MARKETS` and `ROUNDS` combine them into named
+families. Parameters that are chosen by measurement are chosen on `tuning(...)`, every other family, and judged on
+`judging(...)`, the rest.
+
+`speeds` are (n, k) and >= 0: entry [e, j] is the speed of one GPU of type j for tenant or job e; 0 means that it cannot
+run there. Each row has a positive entry. Entity scales are arbitrary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import hetopt
+from hetopt.data.array_types import Floats, Positions
+
+Draw = np.random.Generator
+
+
+def _generic(draw: Draw, n: int, k: int) -> Floats:
+    return np.column_stack([np.ones(n), np.sort(draw.uniform(1, 10, (n, k - 1)), axis=1)])
+
+
+def _unsorted(draw: Draw, n: int, k: int) -> Floats:
+    return draw.uniform(1, 10, (n, k))
+
+
+def _curve(draw: Draw, n: int, k: int) -> Floats:
+    """Powers of one curve: how much a tenant gains from fast types is its only parameter."""
+    return np.asarray(np.sort(draw.uniform(1, 10, k)) ** draw.uniform(0.3, 1.7, (n, 1)))
+
+
+def _amdahl(draw: Draw, n: int, k: int) -> Floats:
+    serial = draw.uniform(0, 0.5, (n, 1))
+    return np.asarray(1 / (serial + (1 - serial) / np.sort(draw.uniform(1, 10, k))))
+
+
+def _low_rank(draw: Draw, n: int, k: int) -> Floats:
+    return draw.uniform(0, 1, (n, 2)) @ draw.uniform(1, 10, (2, k))
+
+
+def _few_models(draw: Draw, n: int, k: int) -> Floats:
+    return _generic(draw, 6, k)[draw.integers(0, 6, n)]
+
+
+def _noisy_models(draw: Draw, n: int, k: int) -> Floats:
+    """Six models, measured with an error of a tenth of a per cent."""
+    return _few_models(draw, n, k) * draw.lognormal(0, 1e-3, (n, k))
+
+
+def _incompatible(draw: Draw, n: int, k: int) -> Floats:
+    speeds = np.where(draw.random((n, k)) < 0.4, 0.0, _unsorted(draw, n, k))
+    speeds[np.arange(n), draw.integers(0, k, n)] = draw.uniform(1, 10, n)
+    return speeds
+
+
+def _nested(draw: Draw, n: int, k: int) -> Floats:
+    """A job that needs much memory cannot run on the first, small types."""
+    return np.asarray(np.where(np.arange(k) >= draw.integers(0, k, (n, 1)), _generic(draw, n, k), 0.0))
+
+
+def _blocks(draw: Draw, n: int, k: int) -> Floats:
+    """Two disjoint markets in one."""
+    first = draw.random((n, 1)) < (0.5 if k > 1 else 1.0)
+    return np.asarray(np.where(first == (np.arange(k) < (k + 1) // 2), _unsorted(draw, n, k), 0.0))
+
+
+def _integers(draw: Draw, n: int, k: int) -> Floats:
+    return draw.integers(1, 5, (n, k)).astype(float)
+
+
+def _alike(draw: Draw, n: int, k: int) -> Floats:
+    """Types that are tenths of a per cent apart."""
+    return 1 + draw.uniform(0, 5e-3, (n, k))
+
+
+def _nearly_equal(draw: Draw, n: int, k: int) -> Floats:
+    return 1 + draw.uniform(0, 1e-9, (n, k))
+
+
+def _twins(draw: Draw, n: int, k: int) -> Floats:
+    """Pairs of types with the same speeds."""
+    return _unsorted(draw, n, k)[:, np.arange(k) // 2]
+
+
+def _six_orders(draw: Draw, n: int, k: int) -> Floats:
+    return np.asarray(10 ** draw.uniform(-3, 3, (n, k)))
+
+
+def _specialists(draw: Draw, n: int, k: int) -> Floats:
+    """Each tenant is fast on one type and about equally slow on the others."""
+    speeds = 1 + draw.uniform(0, 1e-2, (n, k))
+    speeds[np.arange(n), draw.integers(0, k, n)] = draw.uniform(2, 20, n)
+    return speeds
+
+
+SPEEDS: dict[str, Callable[[Draw, int, int], Floats]] = {
+    "generic": _generic,
+    "unsorted": _unsorted,
+    "curve": _curve,
+    "amdahl": _amdahl,
+    "low rank": _low_rank,
+    "few models": _few_models,
+    "noisy models": _noisy_models,
+    "incompatible": _incompatible,
+    "nested": _nested,
+    "blocks": _blocks,
+    "integers": _integers,
+    "alike": _alike,
+    "nearly equal": _nearly_equal,
+    "twins": _twins,
+    "six orders": _six_orders,
+    "specialists": _specialists,
+}
+
+
+def _split(draw: Draw, gpus: int, part: Floats) -> Positions:
+    return draw.multinomial(gpus - len(part), part / part.sum()) + 1
+
+
+GPUS: dict[str, Callable[[Draw, int, int], Positions]] = {
+    "even": lambda draw, gpus, k: _split(draw, gpus, np.ones(k)),
+    "equal": lambda _, gpus, k: np.full(k, max(1, gpus // k)),
+    "unequal": lambda draw, gpus, k: _split(draw, gpus, draw.dirichlet(np.ones(k))),
+    "geometric": lambda draw, gpus, k: _split(draw, gpus, 0.5 ** np.arange(k)),
+    "one tiny": lambda draw, gpus, k: np.r_[1, _split(draw, gpus, np.ones(k - 1))] if k > 1 else np.array([gpus]),
+    "tiny": lambda draw, gpus, k: _split(draw, max(2 * k, gpus // 20), np.ones(k)),
+}
+"""(k,) GPUs of each type, about ``gpus`` in all (``"tiny"``: a twentieth of them)."""
+
+GANGS: dict[str, Sequence[int]] = {
+    "single": (1,),
+    "powers": (1, 2, 4, 8),
+    "even": (2, 4, 8),
+    "odd": (1, 3, 5, 7, 16),
+    "threes": (3, 6, 12, 24),
+    "eight sizes": (1, 2, 3, 4, 6, 8, 12, 16),
+    "large": (16, 24, 32, 48, 64),
+    "one large": (*[1] * 30, 64),
+    "sixteen sizes": tuple(range(1, 17)),
+}
+"""Sizes of gangs, drawn with equal chances."""
+
+WEIGHTS: dict[str, Callable[[Draw, int], Floats]] = {
+    "equal": lambda _, n: np.ones(n),
+    "lognormal": lambda draw, n: draw.lognormal(0, 1, n),
+    "one huge": lambda _, n: np.where(np.arange(n) == n // 2, 1e6, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Names of the parts."""
+
+    speeds: str
+    gpus: str = "even"
+    gangs: str = "single"
+    weights: str = "equal"
+
+    @property
+    def name(self) -> str:
+        """The parts that differ from the defaults."""
+        plain = Family(self.speeds)
+        others = (part for part in ("gpus", "gangs", "weights") if getattr(self, part) != getattr(plain, part))
+        return ", ".join([self.speeds, *(f"{part} {getattr(self, part)}" for part in others)])
+
+    def draw(self, seed: int) -> Draw:
+        """The random generator of this family and seed."""
+        return np.random.default_rng([seed, *self.name.encode()])
+
+
+MARKETS = (
+    *(Family(speeds) for speeds in SPEEDS),
+    Family("generic", gpus="unequal"),
+    Family("curve", gpus="one tiny"),
+    Family("generic", weights="one huge"),
+    Family("curve", weights="one huge"),
+    Family("incompatible", gpus="geometric"),
+    Family("six orders", weights="lognormal"),
+    Family("nested", gpus="one tiny"),
+    Family("integers", weights="lognormal"),
+)
+"""Families of tenants (and of jobs of one GPU)."""
+
+ROUNDS = (
+    *(Family("generic", gangs=gangs) for gangs in GANGS),
+    *(Family("curve", "unequal", gangs) for gangs in ("powers", "odd", "eight sizes", "sixteen sizes", "large")),
+    Family("incompatible", "even", "odd"),
+    Family("incompatible", "equal", "sixteen sizes"),
+    Family("few models", "even", "odd"),
+    Family("few models", "equal", "eight sizes"),
+    Family("noisy models", "unequal", "sixteen sizes"),
+    Family("nested", "one tiny", "odd"),
+    Family("alike", "even", "eight sizes"),
+    Family("nearly equal", "equal", "odd"),
+    Family("integers", "geometric", "odd"),
+    Family("six orders", "even", "eight sizes"),
+    Family("blocks", "unequal", "threes"),
+    Family("generic", "tiny", "odd"),
+    Family("generic", "tiny", "large"),
+    Family("twins", "equal", "sixteen sizes"),
+)
+"""Families of jobs in gangs."""
+
+
+def tuning(families: Iterable[Family]) -> list[Family]:
+    """The half on which parameters may be chosen."""
+    return list(families)[::2]
+
+
+def judging(families: Iterable[Family]) -> list[Family]:
+    """The half that no choice of a parameter has seen."""
+    return list(families)[1::2]
+
+
+def market(family: Family, seed: int, tenants: int, types: int, gpus: int | None = None) -> hetopt.Instance:
+    """Tenants with the family's speeds and weights; 55 GPUs of each type on average if ``gpus`` is None."""
+    draw = family.draw(seed)
+    speeds = SPEEDS[family.speeds](draw, tenants, types)
+    capacity = GPUS[family.gpus](draw, 55 * types if gpus is None else gpus, types)
+    slowest = np.where(speeds > 0, speeds, np.inf).min(axis=1, keepdims=True)
+    weights = WEIGHTS[family.weights](draw, tenants)
+    return hetopt.Instance.from_speedups(speeds / slowest, capacity.tolist(), weights=weights)
+
+
+def jobs(family: Family, seed: int, number: int, types: int, gpus: int) -> hetopt.Instance:
+    """Jobs with heavy-tailed work (lognormal) that arrived in the last 200 rounds of 300 s.
+
+    A gang that needs more GPUs than there are of any type on which it can run is replaced by a single GPU.
+    """
+    draw = family.draw(seed)
+    speeds = SPEEDS[family.speeds](draw, number, types)
+    capacity = GPUS[family.gpus](draw, gpus, types)
+    demand = draw.choice(GANGS[family.gangs], number)
+    demand = np.where(demand <= np.where(speeds > 0, capacity, 0).max(axis=1), demand, 1)
+    scale = draw.lognormal(0, 1, number)
+    work = 300 * scale * speeds.mean(axis=1) * draw.lognormal(3, 1.5, number)
+    arrival = 300.0 * draw.integers(0, 200, number)
+    columns = {
+        "arrival": arrival,
+        "weight": WEIGHTS[family.weights](draw, number),
+        "checkpoint_bytes": draw.lognormal(np.log(2e9), 1.5, number),
+    }
+    throughput = speeds * (scale * demand)[:, None]
+    return hetopt.Instance.from_jobs(throughput, demand, work * demand, capacity.tolist(), time=300.0 * 200, **columns)
