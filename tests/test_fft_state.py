@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.errors import InvalidInstance
 from hetopt.models import fft
+from hetopt.models.fft.fft_state import types_of
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.proofs.strategies import job_instances
 from hetopt.tolerances import EQUAL, PROVEN
@@ -229,7 +230,7 @@ def test_settling_ties_never_changes_the_cost_and_ends_where_no_exchange_is_pref
     drawn: tuple[hetopt.Entities, np.ndarray, np.ndarray, dict[str, str]],
 ) -> None:
     entities, cost, choice, last = drawn
-    found = settled(choice, cost, entities, last)
+    found = settled(choice, cost, entities, types_of(last, entities))
     assert value(cost, found) == value(cost, choice)
     for i in range(len(entities.types)):
         assert entities.demand[found == i].sum() <= entities.capacity[i]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, boolean, check_round_seconds, choices
-from hetopt.data.array_types import Numbers
+from hetopt.data.array_types import Numbers, Positions
 from hetopt.data.entities import Entities, Kind
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidFormulation, InvalidOption
@@ -100,9 +100,7 @@ class AgeCost(LinearGain):
 
     def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) minus the cost, in rounds."""
-        now = entities.number(entities.source.time)
-        age = (now - entities.job_array("arrival")) / entities.number(self.round_seconds)
-        return np.asarray(-age[:, None] * theta(entities, self.round_seconds, normalise=True))
+        return np.asarray(-age(entities, self.round_seconds)[:, None] * theta(entities, self.round_seconds, True))
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
@@ -137,8 +135,7 @@ class VolumeCost(LinearGain):
 
     def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) minus the cost, in GPU rounds."""
-        part = theta(entities, self.round_seconds, normalise=True)
-        return np.where(entities.allowed, -entities.demand[:, None] / np.where(entities.allowed, part, 1), 0)
+        return -volume(entities, theta(entities, self.round_seconds, True))
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
@@ -185,16 +182,9 @@ class Switching(LinearGain):
 
     def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) minus the cost, in rounds."""
-        instance = entities.source
         last = positions(self.last, entities, "Switching.last")
         last = np.where(last >= 0, last, held_types(entities))
-        cards = [[s.nic_bytes_per_s for s in instance.cluster.servers if s.gpus.get(t)] for t in entities.types]
-        bandwidth = np.array([min(own, default=np.inf) for own in cards])
-        limited = np.isfinite(bandwidth)
-        transfer = entities.job_array("checkpoint_bytes")[:, None] / entities.numbers(np.where(limited, bandwidth, 1.0))
-        seconds = np.where(limited, transfer, 0) + entities.number(self.restart_seconds)
-        moves = (last[:, None] >= 0) & (last[:, None] != np.arange(len(entities.types))) & entities.allowed
-        return np.where(moves, -seconds / entities.number(self.round_seconds), 0)
+        return -moving_rounds(entities, last, self.round_seconds, self.restart_seconds)
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula, with the duration of a move."""
@@ -290,6 +280,29 @@ def _work(round_seconds: float) -> Mathematics:
         """,
         symbols=shared("jobs"),
     )
+
+
+def age(entities: Entities, round_seconds: float) -> Numbers:
+    """(n,) rounds since each job's arrival."""
+    since = entities.number(entities.source.time) - entities.job_array("arrival")
+    return np.asarray(since / entities.number(round_seconds))
+
+
+def volume(entities: Entities, part: Numbers) -> Numbers:
+    """(n, k) GPU rounds of each whole job, of which a round does ``part``; 0 where it cannot run."""
+    return np.where(entities.allowed, entities.demand[:, None] / np.where(entities.allowed, part, 1), 0)
+
+
+def moving_rounds(entities: Entities, last: Positions, round_seconds: float, restart_seconds: float) -> Numbers:
+    """(n, k) rounds that a job loses by running on each type after its (n,) ``last`` one, -1 where it has none."""
+    servers = entities.source.cluster.servers
+    cards = [[s.nic_bytes_per_s for s in servers if s.gpus.get(t)] for t in entities.types]
+    bandwidth = np.array([min(own, default=np.inf) for own in cards])
+    limited = np.isfinite(bandwidth)
+    transfer = entities.job_array("checkpoint_bytes")[:, None] / entities.numbers(np.where(limited, bandwidth, 1.0))
+    seconds = np.where(limited, transfer, 0) + entities.number(restart_seconds)
+    moves = (last[:, None] >= 0) & (last[:, None] != np.arange(len(entities.types))) & entities.allowed
+    return np.where(moves, seconds / entities.number(round_seconds), 0)
 
 
 def theta(entities: Entities, round_seconds: float, normalise: bool) -> Numbers:

@@ -10,13 +10,14 @@ with one type per job and within capacity. The claim ledger documents the choice
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, check_round_seconds, expect
-from hetopt.data.array_types import Floats
+from hetopt.checks import at_least, check_round_seconds, expect
+from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.system import ROUND_SECONDS
@@ -33,44 +34,17 @@ from hetopt.models.fft.fft_components import (
     held_types,
     theta,
 )
+from hetopt.models.fft.fft_state import ByJob, FFTState, covers, numbers_of, types_of
+from hetopt.models.fft.proven_round import DRIFT, ProvenRound, RoundGains, best_types, gpus_of, still_optimal
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.objectives import LinearGain, is_linear_gain
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Component, ComponentTraits
 from hetopt.results.allocation import Plan
+from hetopt.results.certificate import Certificate
+from hetopt.solving.choices import value_of
 from hetopt.solving.options import Options
-
-
-@dataclass(frozen=True)
-class FFTState:
-    """State of FFT between calls.
-
-    Attributes
-    ----------
-    time:
-        Start of the last round, in seconds.
-    rho:
-        Job -> its deficit relative to the fair share at that time, [FFT, eq. 5]: in parts of the job (normalised), or
-        in work as printed.
-    tau:
-        Job -> completion time under the fair share, in seconds since the instance's time 0. Its keys are the jobs that
-        were present and could run.
-    last:
-        Job -> GPU type on which it was last executed before that round.
-    planned:
-        Job -> GPU type assigned in the round; waiting jobs are absent.
-    """
-
-    time: float
-    rho: Mapping[str, float] = field(default_factory=dict)
-    tau: Mapping[str, float] = field(default_factory=dict)
-    last: Mapping[str, str] = field(default_factory=dict)
-    planned: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for key in ("rho", "tau", "last", "planned"):
-            object.__setattr__(self, key, FrozenDict(getattr(self, key)))
 
 
 @dataclass(frozen=True)
@@ -145,20 +119,64 @@ class FFT:
         NotSolved
             Components in ``extra`` make the program infeasible.
         """
-        now = self.advanced(instance, state)
-        formulation = self._round(now)
-        allocation = formulation.solve(instance, self.options)
-        entities = allocation.entities
-        share = np.rint(allocation.x)
-        choice = np.where(share.any(axis=1), share.argmax(axis=1), -1)
-        if _only_costs(formulation):
-            choice = settled(choice, _places(formulation, entities), entities, now.last)
-        x = np.zeros(entities.shape)
-        runs = np.flatnonzero(choice >= 0)
-        x[runs, choice[runs]] = entities.demand[runs]
-        planned = {entities.names[e]: entities.types[choice[e]] for e in runs.tolist()}
-        plan = Plan(entities, x, certificate=allocation.certificate)
-        return plan, FFTState(now.time, now.rho, now.tau, now.last, planned)
+        began, now = time.perf_counter(), self.advanced(instance, state)
+        entities = instance.entities("jobs")
+        proven: ProvenRound | None = None
+        if self._only_costs:
+            proven, certificate = self._proven(instance, now, None if state is None else state.proven, began)
+            choice, x = proven.choice, proven.x
+        else:
+            allocation = self._round(now).solve(instance, self.options)
+            choice, certificate = _chosen(allocation.x), allocation.certificate
+            x = gpus_of(entities, choice)
+        planned = ByJob(entities.names, choice, entities.types)
+        return Plan(entities, x, certificate=certificate), replace(now, planned=planned, proven=proven)
+
+    @property
+    def _only_costs(self) -> bool:
+        """Whether the objective is only GPUs in use, then linear cost, and no component adds rows."""
+        return all(is_linear_gain(part) and not ComponentTraits.of(part).priority for part in self.extra)
+
+    def _proven(
+        self, instance: Instance, now: FFTState, before: ProvenRound | None, began: float
+    ) -> tuple[ProvenRound, Certificate]:
+        """The plan of the round with its certificate: the last one if it is still optimal, else another.
+
+        Without a round before, the program is solved, for a certificate with prices.
+        """
+        entities = instance.entities("jobs")
+        gains = self._gains(entities, types_of(now.last, entities), before)
+        gain = self._gain(gains, entities, numbers_of(now.rho, entities, 0.0))
+        proof = None
+        if before is not None:
+            if before.serves(entities):
+                proof = still_optimal(before, entities, gain, self.options.gap)
+            proof = proof or best_types(entities, gain)
+        if proof is None:
+            allocation = self._round(now).solve(instance, self.options)
+            choice, certificate = _chosen(allocation.x), allocation.certificate
+        else:
+            choice, certificate = proof.choice, proof.certificate(time.perf_counter() - began)
+        cost = np.hstack([np.where(entities.allowed, -gain, np.inf), np.zeros((len(gain), 1))])
+        choice = settled(choice, cost, entities, gains.last)
+        if before is not None and proof is not None and choice is before.choice:
+            return before if proof.method == DRIFT else before.at(gain, proof.bound, gains), certificate
+        bound = max(certificate.bound, value_of(gain, choice)[0])
+        return ProvenRound.of(entities, choice, gain, bound, gains), certificate
+
+    def _gains(self, entities: Entities, last: Positions, before: ProvenRound | None) -> RoundGains:
+        """The gains of the components of FFT, from the round before if jobs and types are the same."""
+        if before is not None and before.gains is not None and before.gains.serves(entities, last):
+            return before.gains
+        return RoundGains.of(entities, last, self.round_seconds, self.restart_seconds, self.normalise)
+
+    def _gain(self, gains: RoundGains, entities: Entities, rho: Floats) -> Floats:
+        """(n, k) gains of the round, those of ``extra`` included; 0 where a job cannot run."""
+        gain = gains.at(entities, rho)
+        for part in self.extra:
+            assert isinstance(part, LinearGain)
+            gain += part.coefficients(entities)
+        return gain
 
     def formulation(self, instance: Instance, state: FFTState | None = None) -> Formulation:
         """The program of the round that begins now; components can be added, removed and exchanged.
@@ -203,19 +221,20 @@ class FFT:
             state = FFTState(instance.time)
         expect(FFTState, state, "state", InvalidOption)
         elapsed = elapsed_since(instance, state.time)
-        executed = _executed(entities, state)
-        last = {name: state.last[name] for name in entities.names if state.last.get(name) in entities.types}
-        last |= {entities.names[e]: entities.types[executed[e]] for e in np.flatnonzero(executed >= 0).tolist()}
-        rho = dict(zip(entities.names, self._rho(instance, entities, state, executed, elapsed).tolist(), strict=True))
-        return FFTState(instance.time, rho, self._tau(instance, entities, state), last)
+        executed = held_types(entities) if entities.held is not None else types_of(state.planned, entities)
+        last = np.where(executed >= 0, executed, types_of(state.last, entities))
+        rho = self._rho(instance, entities, state, executed, elapsed)
+        names = entities.names
+        return FFTState(
+            instance.time, ByJob(names, rho), self._tau(instance, entities, state), ByJob(names, last, entities.types)
+        )
 
     def _rho(
-        self, instance: Instance, entities: Entities, state: FFTState, executed: np.ndarray, elapsed: float
+        self, instance: Instance, entities: Entities, state: FFTState, executed: Positions, elapsed: float
     ) -> Floats:
         """(n,) [FFT, eq. 5] with mu = (t - a) / (tau - a) at the time t of the last call; 0 for later jobs."""
         arrival, work = instance.job_array("arrival"), instance.job_array("work")
-        before = np.array([state.rho.get(name, 0.0) for name in entities.names])
-        tau = np.array([state.tau.get(name, np.inf) for name in entities.names])
+        before, tau = numbers_of(state.rho, entities, 0.0), numbers_of(state.tau, entities, np.inf)
         rounds = elapsed / self.round_seconds
         mu = np.maximum(0.0, state.time - arrival) / (tau - arrival)
         fair = (1.0 if self.normalise else work) / ((tau - arrival) / self.round_seconds)
@@ -228,22 +247,14 @@ class FFT:
 
         Jobs whose types have no GPUs now are omitted: their fair share is zero.
         """
-        able = np.flatnonzero(entities.allowed.any(axis=1))
-        names = [entities.names[e] for e in able.tolist()]
-        if state.tau.keys() == set(names):
+        able = entities.allowed.any(axis=1)
+        if covers(state.tau, entities, able):
             return state.tau
         alone = instance.job_array("work")[able] / entities.speed[able].max(axis=1)
-        crowd = np.maximum(1.0, entities.demand[able] * len(able) / entities.capacity.sum())
-        tau = instance.job_array("arrival")[able] + alone * crowd
-        return dict(zip(names, tau.tolist(), strict=True))
-
-
-def _executed(entities: Entities, state: FFTState) -> np.ndarray:
-    """(n,) position of the GPU type on which each job ran in the last round, -1 for none."""
-    if entities.held is not None:
-        return held_types(entities)
-    place = {name: i for i, name in enumerate(entities.types)}
-    return np.array([place.get(state.planned.get(name, ""), -1) for name in entities.names], dtype=np.intp)
+        crowd = np.maximum(1.0, entities.demand[able] * np.count_nonzero(able) / entities.capacity.sum())
+        tau = np.full(len(able), np.nan)
+        tau[able] = instance.job_array("arrival")[able] + alone * crowd
+        return ByJob(entities.names, tau)
 
 
 def _present(instance: Instance) -> Entities:
@@ -254,18 +265,7 @@ def _present(instance: Instance) -> Entities:
     return entities
 
 
-def _only_costs(formulation: Formulation) -> bool:
-    """Whether the objective is only GPUs in use, then linear cost, so that exchanges of equal cost are free."""
-    others = [part for part in formulation if type(part) is not WorkConserving]
-    return not any(ComponentTraits.of(part).priority for part in others) and all(
-        type(part) is OneType or is_linear_gain(part) for part in formulation
-    )
-
-
-def _places(formulation: Formulation, entities: Entities) -> Floats:
-    """(n, k + 1) cost of each type and of waiting; infinite where the job cannot be."""
-    cost = np.zeros(entities.shape)
-    for part in formulation:
-        if isinstance(part, LinearGain) and not ComponentTraits.of(part).priority:
-            cost -= part.coefficients(entities)
-    return np.hstack([np.where(entities.allowed, cost, np.inf), np.zeros((len(cost), 1))])
+def _chosen(share: Floats) -> Positions:
+    """(n,) position of the type with a share, -1 where there is none."""
+    whole = np.rint(share)
+    return np.where(whole.any(axis=1), whole.argmax(axis=1), -1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +10,7 @@ from hetopt.data.entities import Entities
 from hetopt.tolerances import ROUNDING
 
 
-def settled(choice: Positions, cost: Floats, entities: Entities, last: Mapping[str, str]) -> Positions:
+def settled(choice: Positions, cost: Floats, entities: Entities, last: Positions) -> Positions:
     """The plan after all preferred exchanges of places and moves of single jobs at equal cost.
 
     Two jobs of equal demand may exchange their places (waiting is a place), and a job may move to another type with
@@ -27,20 +25,47 @@ def settled(choice: Positions, cost: Floats, entities: Entities, last: Mapping[s
     cost:
         (n, k + 1) cost of each type and (last) of waiting; infinite where the job cannot be.
     last:
-        Job -> GPU type on which it was last executed.
+        (n,) position of the type on which each job was last executed, -1 for none.
+
+    Returns
+    -------
+    Positions
+        (n,) as ``choice``, and the same object if the plan is settled already.
     """
+    if _all_stay(choice, cost, entities.demand, last):
+        return choice
     return _Places(choice, cost, entities, last).settle()
+
+
+def _all_stay(choice: Positions, cost: Floats, demand: Floats, last: Positions) -> bool:
+    """Whether every running job is on its last type, and no exchange is preferred: the rule in most rounds.
+
+    An exchange of two running jobs, and a move, would take a job from its last type. An exchange with a waiting job is
+    preferred only if that was last on the same type, and is the earlier one.
+    """
+    runs = choice >= 0
+    if (runs & (last != choice)).any():
+        return False
+    back = np.flatnonzero(~runs & (last >= 0))
+    if not len(back):
+        return True
+    there = np.flatnonzero(runs)
+    rivals = (last[back, None] == last[there]) & (demand[back, None] == demand[there]) & (back[:, None] < there)
+    if not rivals.any():
+        return True
+    q, p = np.nonzero(rivals)
+    place = last[there[p]]
+    return not _equal(cost[there[p], place], cost[back[q], place]).any()
 
 
 class _Places:
     """Place of each job; place k is waiting."""
 
-    def __init__(self, choice: Positions, cost: Floats, entities: Entities, last: Mapping[str, str]) -> None:
+    def __init__(self, choice: Positions, cost: Floats, entities: Entities, last: Positions) -> None:
         n, k = entities.shape
-        types = {name: i for i, name in enumerate(entities.types)}
         self.waiting, self.cost, self.demand, self.capacity = k, cost, entities.demand, entities.capacity
         self.at = np.where(choice >= 0, choice, k)
-        self.last = np.array([types.get(last.get(name, ""), -1) for name in entities.names])
+        self.last = last
         order = np.argsort(cost[:, :k], axis=1, kind="stable")
         self.rank = np.full((n, k + 1), k)
         np.put_along_axis(self.rank, order, np.arange(k)[None, :], axis=1)

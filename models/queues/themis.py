@@ -158,7 +158,9 @@ class Themis:
         x = heaviest_packing(jobs, gain, Options(time_limit=self.time_limit))
         choice = np.where(x.any(axis=1), x.argmax(axis=1), -1)
         cost = np.hstack([np.where(gain > 0, -gain, np.inf), np.zeros((len(gain), 1))])
-        last = {jobs.names[e]: jobs.types[kind] for e, ((kind, _),) in running_gangs(jobs).items()}
+        last = np.full(len(jobs.names), -1)
+        for e, ((kind, _),) in running_gangs(jobs).items():
+            last[e] = kind
         choice = settled(choice, cost, jobs, last)
         return {e: int(choice[e]) for e in np.flatnonzero(choice >= 0).tolist()}
 
