@@ -89,6 +89,10 @@ class Decision:
     estimated:
         Tenant (or its job type) -> rate of its shares at the speeds that the policy sees, before rounding; None for
         policies over jobs.
+    plan:
+        The jobs' plan behind it; None where the decision is fluid.
+    moves:
+        Whether it may move a job: False once it was made for jobs that were placed as it places them.
     """
 
     entities: Entities
@@ -99,6 +103,12 @@ class Decision:
     wake: float | None = None
     copies: Mapping[str, tuple[JobCopy, ...]] = field(default_factory=dict)
     estimated: Mapping[str, float] | None = None
+    plan: Plan | None = field(default=None, repr=False)
+    moves: bool = True
+
+    def same_gpus(self, other: Decision | None) -> bool:
+        """Whether ``other`` gives the same jobs the same GPUs because it repeats this decision, or the reverse."""
+        return other is not None and self.gpus is other.gpus and self.placement is other.placement
 
 
 @dataclass(frozen=True)
@@ -138,8 +148,16 @@ class DecisionSteps:
         """Whether a gang may be larger than every GPU type: its GPUs are then of several types."""
         return traits_of(self.policy).mixes or (traits_of(self.selection).mixes and traits_of(self.rounder).mixes)
 
-    def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
+    def __call__(
+        self, instance: Instance, state: Any = None, last: Decision | None = None
+    ) -> tuple[Decision, tuple[Any, Any, Any]]:
         """The decision, and the states of policy, rounder and selection.
+
+        Parameters
+        ----------
+        last:
+            The decision whose GPUs the jobs have now, if there is one for the same jobs and servers. If the plan is
+            still the same, its placement stays, and the placer is not called once that moves no job.
 
         Raises
         ------
@@ -161,11 +179,18 @@ class DecisionSteps:
         if plan.entities.kind == "tenants":
             check_capacity(plan.entities, plan.x)
             plan, selection_state = self.selection(plan, instance, selection_state)
+        states = policy_state, rounder_state, selection_state
         if plan.entities.names != (names := instance.entities("jobs").names):
             raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
+        same_plan = last is not None and _same_plan(last, plan)
+        if last is not None and same_plan and not last.moves:
+            return _repeated(last, plan, estimated), states
         dispatch = plan.placement.dispatch if plan.placement is not None else {}
         check_whole_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
-        return self._placed(plan, instance, estimated), (policy_state, rounder_state, selection_state)
+        decision = self._placed(plan, instance, estimated)
+        if last is not None and same_plan:
+            decision = replace(decision, moves=not _same_places(last.placement, decision.placement))
+        return decision, states
 
     def _rounded(self, result: Allocation, instance: Instance, state: Any) -> tuple[Plan, Any]:
         if self.rounds:
@@ -198,7 +223,27 @@ class DecisionSteps:
         copies = {} if placement is None else _copies(plan.entities, placement)
         for name, own in copies.items():
             rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
-        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, estimated)
+        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, estimated, plan)
+
+
+def _same_plan(last: Decision, plan: Plan) -> bool:
+    """Whether a plan for the same jobs at the same speeds gives the same GPUs; a placement of its own may differ."""
+    before, now = last.entities, plan.entities
+    alike = last.plan is not None and before.names is now.names and before.task_speed is now.task_speed
+    return alike and plan.placement is None and last.plan is not None and np.array_equal(last.plan.x, plan.x)
+
+
+def _same_places(before: Placement | None, now: Placement | None) -> bool:
+    """Whether both place every job on the same servers, in one copy."""
+    if before is None or now is None:
+        return before is now
+    return not now.dispatch and (before.hosts, before.replicas) == (now.hosts, now.replicas)
+
+
+def _repeated(last: Decision, plan: Plan, estimated: Mapping[str, float] | None) -> Decision:
+    """The ``last`` decision for the same plan, with the losses and the time of the next call of this one."""
+    placed = {} if last.placement is None else last.placement.given_up
+    return replace(last, given_up={**plan.given_up, **placed}, wake=plan.wake, estimated=estimated, plan=plan)
 
 
 def _estimated(result: Allocation) -> Mapping[str, float] | None:

@@ -20,7 +20,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import held_gpus
 from hetopt.data.instance import Instance
 from hetopt.decisions.online import JobStart, OnlinePolicy
-from hetopt.decisions.system import DecisionSteps, check_replicas
+from hetopt.decisions.system import Decision, DecisionSteps, check_replicas
 from hetopt.errors import InvalidPlan, Stalled
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.execution_model import JobPlacement
@@ -106,6 +106,7 @@ class PolicyDecider:
         self.steps, self.patience, self.dispatcher = steps, patience, dispatcher
         self.states = dispatcher.states
         self.state: tuple[Any, Any, Any] | None = None  # of the steps
+        self._last: Decision | None = None  # for the jobs in self._visible_jobs
         self.without_progress = 0  # successive decisions since the last event
         self.last_decision = -math.inf
         self.ready_before = np.full(len(self.states.jobs), np.nan)  # JobStates.ready before the last decision
@@ -125,7 +126,7 @@ class PolicyDecider:
 
     def _begin_again(self) -> None:
         """After an event other jobs may be visible, and decisions without progress count from 0."""
-        self._visible_jobs = None
+        self._visible_jobs = self._last = None
         self.without_progress = 0
 
     def decide(self, present: Collection[int], cluster: Cluster | None) -> CarriedOut | None:
@@ -144,10 +145,14 @@ class PolicyDecider:
             raise Stalled(f"no progress in {self.without_progress} decisions up to {time:g} s; {reason}")
         began = clock.perf_counter()
         instance = self.dispatcher.view.instance(time, who, cluster, self.states)
-        decision, self.state = self.steps(instance, self.state)
+        last = self._last  # what jobs hold now, unless a failure has taken it
+        if last is not None and not np.array_equal(self.states.held[who], last.gpus):
+            last = None
+        decision, self.state = self.steps(instance, self.state, last)
         took = clock.perf_counter() - began
-        self.last_decision = time
-        self.dispatcher.carry_out(who, decision)
+        self.last_decision, self._last = time, decision
+        if not decision.same_gpus(last):
+            self.dispatcher.carry_out(who, decision)
         wake = math.inf if decision.wake is None else decision.wake
         return CarriedOut(took, wake, float(decision.gpus.sum()), decision.given_up, decision.estimated)
 
