@@ -230,7 +230,7 @@ def test_settling_ties_never_changes_the_cost_and_ends_where_no_exchange_is_pref
     drawn: tuple[hetopt.Entities, np.ndarray, np.ndarray, dict[str, str]],
 ) -> None:
     entities, cost, choice, last = drawn
-    found = settled(choice, cost, entities, types_of(last, entities))
+    found = settled(choice, cost[:, :-1], entities, types_of(last, entities))
     assert value(cost, found) == value(cost, choice)
     for i in range(len(entities.types)):
         assert entities.demand[found == i].sum() <= entities.capacity[i]

@@ -15,9 +15,13 @@ g[j, b]) / d_j for each other place b; lambda >= 0 demands p_idle <= p_i, with e
 are differences of k + 2 numbers, so shortest paths find prices, if there are some; the bound is valid for whatever they
 find. The plan is then optimal even for shares of jobs: nothing has to be searched.
 
-**By drift.** Let B bound the gain of every plan at gains c. At gains c + D, no plan gains more than ``B + sum_j max(0,
-max_i D[j, i])``, since each job takes one choice or none. B may come from an integer search, which proves plans that
-prices cannot.
+**By drift.** Let B bound the gain of every plan at gains c. At gains c + D, no plan gains more than B plus the most that
+D gives to any plan. As all plans use K GPUs, that is at most, for any price p of a GPU (lambda = 0 above)::
+
+    p K + sum_j max(0, max_i D[j, i] - d_j p)
+
+and least at the density D / d of the job with which jobs of decreasing density fill K GPUs. B may come from an integer
+search, which proves plans that prices cannot.
 """
 
 from __future__ import annotations
@@ -43,9 +47,24 @@ def value_of(gain: Floats, choice: Positions) -> tuple[float, float]:
     return float(own.sum()), float(np.abs(own).sum())
 
 
-def drift_bound(bound: float, before: Floats, now: Floats) -> float:
-    """Upper bound at the gains ``now``, from one at the gains ``before``; (n, k), 0 where a job cannot run."""
-    return bound + float(np.maximum((now - before).max(axis=1), 0.0).sum())
+def drift_bound(bound: float, before: Floats, now: Floats, entities: Entities, used: float) -> float:
+    """Upper bound at the gains ``now``, from one at the gains ``before``, on plans that use ``used`` GPUs.
+
+    Parameters
+    ----------
+    before, now:
+        (n, k) gains, 0 where a job cannot run.
+    """
+    able = entities.allowed.any(axis=1)
+    most = np.where(entities.allowed, now - before, -np.inf).max(axis=1)[able]
+    demand = entities.demand[able]
+    if not len(most):
+        return bound
+    density = most / demand
+    order = np.argsort(-density)
+    last = int(np.searchsorted(np.cumsum(demand[order]), used))
+    price = density[order[min(last, len(order) - 1)]]
+    return bound + float(price * used + np.maximum(most - demand * price, 0.0).sum())
 
 
 def price_bound(gain: Floats, entities: Entities, choice: Positions) -> float:

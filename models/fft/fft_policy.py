@@ -157,8 +157,7 @@ class FFT:
             choice, certificate = _chosen(allocation.x), allocation.certificate
         else:
             choice, certificate = proof.choice, proof.certificate(time.perf_counter() - began)
-        cost = np.hstack([np.where(entities.allowed, -gain, np.inf), np.zeros((len(gain), 1))])
-        choice = settled(choice, cost, entities, gains.last)
+        choice = settled(choice, np.where(entities.allowed, -gain, np.inf), entities, gains.last)
         if before is not None and proof is not None and choice is before.choice:
             return before if proof.method == DRIFT else before.at(gain, proof.bound, gains), certificate
         bound = max(certificate.bound, value_of(gain, choice)[0])

@@ -55,11 +55,12 @@ class RoundGains:
     def serves(self, entities: Entities, last: Positions) -> bool:
         """Whether all arrays behind these gains are the same objects, which is cheaper to see than that they agree."""
         before, now = self.entities, entities
-        if any(getattr(before, key) is not getattr(now, key) for key in ("names", "types", "speed", "demand")):
+        if not (before.names is now.names and before.speed is now.speed and before.demand is now.demand):
             return False
         old, new = before.source, now.source
-        columns = ("arrival", "work", "checkpoint_bytes")
-        same = old.cluster is new.cluster and all(old.job_array(key) is new.job_array(key) for key in columns)
+        same = old.cluster is new.cluster and old.job_array("work") is new.job_array("work")
+        for key in ("arrival", "checkpoint_bytes") if same else ():
+            same = same and old.job_array(key) is new.job_array(key)
         return same and np.array_equal(self.last, last)
 
     def at(self, entities: Entities, rho: Floats) -> Floats:
@@ -175,7 +176,8 @@ def still_optimal(proven: ProvenRound, entities: Entities, gain: Floats, gap: fl
     """
     value, size = value_of(gain, proven.choice)
     limit = value + max(gap, PROVEN) * size
-    if (bound := drift_bound(proven.bound, proven.gain, gain)) <= limit:
+    used = float(proven.x.sum())
+    if (bound := drift_bound(proven.bound, proven.gain, gain, entities, used)) <= limit:
         return Proof(DRIFT, proven.choice, value, max(value, bound))
     if (bound := price_bound(gain, entities, proven.choice)) <= limit:
         return Proof(PRICES, proven.choice, value, max(value, bound))

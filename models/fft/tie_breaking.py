@@ -23,7 +23,7 @@ def settled(choice: Positions, cost: Floats, entities: Entities, last: Positions
     choice:
         (n,) position of each job's GPU type, -1 where it waits.
     cost:
-        (n, k + 1) cost of each type and (last) of waiting; infinite where the job cannot be.
+        (n, k) cost of each type, infinite where the job cannot run; waiting costs 0.
     last:
         (n,) position of the type on which each job was last executed, -1 for none.
 
@@ -34,7 +34,8 @@ def settled(choice: Positions, cost: Floats, entities: Entities, last: Positions
     """
     if _all_stay(choice, cost, entities.demand, last):
         return choice
-    return _Places(choice, cost, entities, last).settle()
+    places = np.hstack([cost, np.zeros((len(cost), 1))])
+    return _Places(choice, places, entities, last).settle()
 
 
 def _all_stay(choice: Positions, cost: Floats, demand: Floats, last: Positions) -> bool:
