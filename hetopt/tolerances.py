@@ -32,6 +32,10 @@ SUPPORT = 1e-7
 INTEGRAL = 1e-6
 """A binary within this of 0 or 1 is read as that. HiGHS's own integrality tolerance."""
 
+SEARCHED_GAP = 0.1
+"""Part of the requested gap at which the search for the plan of a round stops if it starts from the last plan. The rest
+is left for the rounds in which gains drift, so that the plan is searched again less often."""
+
 KEPT_OPTIMUM = 1e-9
 """How far later objectives may take an earlier one below its optimum. Small enough not to be seen in a
 result, large enough for the solver to find the face of optima that it has just computed."""

@@ -18,6 +18,7 @@ import pyomo.environ as pyo
 from pyomo.common.gc_manager import PauseGC
 
 from hetopt.checks import boolean, counted, shown
+from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidFormulation, LargeModel
@@ -336,10 +337,13 @@ class Formulation:
         """Solve with default options: a formulation is a stateless policy."""
         return self.solve(instance), None
 
-    def solve(self, instance: Instance, options: Options | None = None) -> Allocation:
-        """Compile, optimise and certify; see :func:`hetopt.solve`."""
+    def solve(self, instance: Instance, options: Options | None = None, start: Floats | None = None) -> Allocation:
+        """Compile, optimise and certify; see :func:`hetopt.solve`.
+
+        ``start``: (n, k) shares from which a method for an integer program may start its search.
+        """
         began, options = time.perf_counter(), options or Options()
-        compiled = Compiled(self, self.entities(instance), lazy=options.method != "plain")
+        compiled = Compiled(self, self.entities(instance), lazy=options.method != "plain", start=start)
         point, exact = solve_compiled(compiled, options)
         seconds = time.perf_counter() - began
         return Allocation(compiled.entities, np.maximum(point.share, 0.0), certify(compiled, point, seconds, exact))

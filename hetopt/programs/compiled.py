@@ -165,6 +165,8 @@ class Compiled:
         Name -> arrays of components, if they have been computed already.
     pyomo_of:
         A compiled formulation with the same part read from Pyomo, which is reused.
+    start:
+        (n, k) shares from which an integer search may start, or None; they need not be feasible.
 
     Raises
     ------
@@ -181,8 +183,9 @@ class Compiled:
         bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
         arrays: dict[str, Arrays] | None = None,
         pyomo_of: Compiled | None = None,
+        start: Floats | None = None,
     ) -> None:
-        self.formulation, self.entities, self.lazy = formulation, entities, lazy
+        self.formulation, self.entities, self.lazy, self.start = formulation, entities, lazy, start
         self.bounds = bounds or {}
         self._arrays, self._pyomo_of = arrays, pyomo_of
 

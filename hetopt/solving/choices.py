@@ -15,8 +15,8 @@ g[j, b]) / d_j for each other place b; lambda >= 0 demands p_idle <= p_i, with e
 are differences of k + 2 numbers, so shortest paths find prices, if there are some; the bound is valid for whatever they
 find. The plan is then optimal even for shares of jobs: nothing has to be searched.
 
-**By drift.** Let B bound the gain of every plan at gains c. At gains c + D, no plan gains more than B plus the most that
-D gives to any plan. As all plans use K GPUs, that is at most, for any price p of a GPU (lambda = 0 above)::
+**By drift.** Let B bound the gain of every plan at gains c. At gains c + D no plan gains more than B plus the most that
+D gives to any plan. As all plans use K GPUs, that is, for any price p of a GPU, at most::
 
     p K + sum_j max(0, max_i D[j, i] - d_j p)
 

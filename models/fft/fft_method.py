@@ -39,7 +39,8 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     first = program.with_objectives(program.objectives[0])
     best = Point(first, x.ravel(), used, used, "optimal", method="packing")
     kept = program.keep(used)
-    return replace(run(kept.scaled(), options.started()).unscaled(kept), earlier=(best,))
+    start = None if compiled.start is None else compiled.start.ravel()
+    return replace(run(kept.scaled(), options.started(), start).unscaled(kept), earlier=(best,))
 
 
 METHOD = Method("fft-round", _serves, solve_round)

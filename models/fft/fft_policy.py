@@ -41,10 +41,11 @@ from hetopt.models.objectives import LinearGain, is_linear_gain
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Component, ComponentTraits
-from hetopt.results.allocation import Plan
+from hetopt.results.allocation import Allocation, Plan
 from hetopt.results.certificate import Certificate
 from hetopt.solving.choices import value_of
 from hetopt.solving.options import Options
+from hetopt.tolerances import SEARCHED_GAP
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class FFT:
                 proof = still_optimal(before, entities, gain, self.options.gap)
             proof = proof or best_types(entities, gain)
         if proof is None:
-            allocation = self._round(now).solve(instance, self.options)
+            allocation = self._searched(instance, now, before)
             choice, certificate = _chosen(allocation.x), allocation.certificate
         else:
             choice, certificate = proof.choice, proof.certificate(time.perf_counter() - began)
@@ -162,6 +163,18 @@ class FFT:
             return before if proof.method == DRIFT else before.at(gain, proof.bound, gains), certificate
         bound = max(certificate.bound, value_of(gain, choice)[0])
         return ProvenRound.of(entities, choice, gain, bound, gains), certificate
+
+    def _searched(self, instance: Instance, now: FFTState, before: ProvenRound | None) -> Allocation:
+        """The optimum of the round's program, from the plan before if that is still a plan.
+
+        A plan that is kept as gains drift is nearly optimal, so that the search is short; it leaves most of the gap to
+        the rounds that follow.
+        """
+        formulation, options = self._round(now), self.options
+        if before is None or not before.serves(instance.entities("jobs")):
+            return formulation.solve(instance, options)
+        thorough = replace(options, gap=SEARCHED_GAP * options.gap)
+        return formulation.solve(instance, thorough, start=(before.x > 0).astype(float))
 
     def _gains(self, entities: Entities, last: Positions, before: ProvenRound | None) -> RoundGains:
         """The gains of the components of FFT, from the round before if jobs and types are the same."""
