@@ -1,0 +1,175 @@
+"""Bounds for programs of one choice per block against the best of all plans, and FFT's rounds against fresh solves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt.data.array_types import Floats, Positions
+from hetopt.models import fft
+from hetopt.models.fft import OneType, WorkConserving
+from hetopt.models.fft.proven_round import BEST_TYPES, DRIFT, PRICES
+from hetopt.models.objectives import TotalRate
+from hetopt.solving.choices import drift_bound, price_bound, value_of
+from hetopt.solving.options import Options
+from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, PROVEN, scale
+
+SECONDS = 300.0
+
+
+def plans_of(entities: hetopt.Entities) -> list[Positions]:
+    """All plans that use as many GPUs as can be packed."""
+    n, k = entities.shape
+    found: dict[float, list[Positions]] = {}
+    for places in product(range(-1, k), repeat=n):
+        choice = np.array(places)
+        runs = choice >= 0
+        used = np.bincount(choice[runs], weights=entities.demand[runs], minlength=k)
+        if (used <= entities.capacity).all() and entities.allowed[runs, choice[runs]].all():
+            found.setdefault(float(used.sum()), []).append(choice)
+    return found[max(found)]
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> tuple[hetopt.Entities, Floats, Floats]:
+    """Up to five jobs on up to three types, some of which they cannot use; gains before and now, with ties."""
+    n, k = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    demand = draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
+    capacity = draw(st.lists(st.integers(0, 4), min_size=k, max_size=k))
+    room = [max(own, max(demand)) for own in capacity]  # an instance refuses larger gangs
+    speed = np.array(draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=n * k, max_size=n * k))).reshape(n, k)
+    speed[speed.sum(axis=1) == 0, 0] = 1.0
+    jobs = hetopt.Instance.from_jobs(speed, demand, [1.0] * n, room).entities("jobs")
+    can = (speed > 0) & (np.array(demand)[:, None] <= np.array(capacity))
+    entities = replace(jobs, capacity=np.array(capacity, dtype=float), speed=np.where(can, speed, 0.0))
+    numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(-5, 5))
+    before, now = (
+        np.where(can, np.array(draw(st.lists(numbers, min_size=n * k, max_size=n * k))).reshape(n, k), 0.0)
+        for _ in range(2)
+    )
+    return entities, before, now
+
+
+@given(markets())
+def test_no_plan_gains_more_than_the_bounds(market: tuple[hetopt.Entities, Floats, Floats]) -> None:
+    """By drift from the best plan before, and by the prices of every plan; prices are tight for an optimum of shares."""
+    entities, before, now = market
+    plans = plans_of(entities)
+    used = float(entities.demand[plans[0] >= 0].sum())
+    best = max(value_of(now, choice)[0] for choice in plans)
+    slack = PROVEN * scale(now, before) * len(now)
+    drifted = drift_bound(max(value_of(before, choice)[0] for choice in plans), before, now, entities, used)
+    assert drifted >= best - slack
+    for choice in plans:
+        assert price_bound(now, entities, choice) >= best - slack
+    assert drift_bound(best, now, now, entities, used) == pytest.approx(best, abs=slack), "no drift, no gap"
+
+
+def test_prices_prove_plans_that_are_optimal_as_shares() -> None:
+    """Two jobs that both prefer the one fast GPU: the faster one has it, at a price between their differences."""
+    entities = hetopt.Instance.from_jobs([[4, 1], [3, 1]], [1, 1], [1, 1], [1, 1]).entities("jobs")
+    gain = np.array([[4.0, 1.0], [3.0, 1.0]])
+    assert price_bound(gain, entities, np.array([0, 1])) == pytest.approx(5.0)
+    assert price_bound(gain, entities, np.array([1, 0])) > 5.0 - EQUAL
+
+
+def test_drift_in_the_wrong_direction_is_no_bound() -> None:
+    """The tests above would see a bound whose sign is wrong: a waiting job gains 2, and takes the GPU."""
+    entities = hetopt.Instance.from_jobs([[1], [1]], [1, 1], [1, 1], [1]).entities("jobs")
+    before, now = np.array([[1.0], [0.0]]), np.array([[1.0], [2.0]])
+    assert drift_bound(1.0, before, now, entities, 1.0) >= 2.0
+    assert drift_bound(1.0, now, before, entities, 1.0) < 2.0
+
+
+# FFT's rounds
+
+
+def optimum(policy: fft.FFT, instance: hetopt.Instance, state: fft.FFTState | None) -> float:
+    """By HiGHS on the plain program."""
+    plain = Options(method="plain", gap=0.0)
+    return policy.formulation(instance, state).solve(instance, plain).certificate.objective
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[hetopt.Instance, list[tuple[float, int, bool]]]:
+    """Jobs with checkpoints and ages, and rounds: their length, a job that leaves (or -1), whether a GPU fails."""
+    n, k = draw(st.integers(1, 7)), draw(st.integers(1, 3))
+    capacity = draw(st.lists(st.integers(1, 4), min_size=k, max_size=k))
+    demand = [min(d, max(capacity)) for d in draw(st.lists(st.sampled_from([1, 1, 2, 3]), min_size=n, max_size=n))]
+    speed = np.array(draw(st.lists(st.floats(0.5, 8), min_size=n * k, max_size=n * k))).reshape(n, k)
+    work = draw(st.lists(st.floats(50, 5000), min_size=n, max_size=n))
+    size = draw(st.lists(st.sampled_from([0.0, 1e9, 1e12]), min_size=n, max_size=n))
+    arrival = draw(st.lists(st.integers(0, 50), min_size=n, max_size=n))
+    first = hetopt.Instance.from_jobs(
+        speed, demand, work, capacity, time=50 * SECONDS, arrival=[SECONDS * a for a in arrival], checkpoint_bytes=size
+    )
+    lengths = st.sampled_from([SECONDS, SECONDS, SECONDS, 0.0, 17.0])
+    steps = st.tuples(lengths, st.sampled_from([-1] * 8 + list(range(n))), st.sampled_from([False] * 7 + [True]))
+    return first, draw(st.lists(steps, min_size=2, max_size=8))
+
+
+def following(instance: hetopt.Instance, plan: hetopt.Plan, step: tuple[float, int, bool]) -> hetopt.Instance:
+    """The instance of the next round: the plan was carried out, but for a job that left or lost its GPUs."""
+    seconds, leaves, fails = step
+    held = {name: {t: float(n) for t, n in row.items() if n} for name, row in plan.gpus.T.to_dict().items()}
+    jobs = list(instance.jobs)
+    if 0 <= leaves < len(jobs) and len(jobs) > 1:
+        del held[jobs.pop(leaves).name]
+    if fails and held:
+        held[next(iter(held))] = {}
+    return instance.replace(time=instance.time + seconds, jobs=tuple(jobs), held=held)
+
+
+@settings(max_examples=60, deadline=None)
+@given(runs(), st.sampled_from([0.0, GAP, 1e-3, 1e-2]), st.booleans())
+def test_each_round_is_as_good_as_one_that_is_solved_anew(
+    run: tuple[hetopt.Instance, list[tuple[float, int, bool]]], gap: float, extra: bool
+) -> None:
+    """Within the gap of the optimum by HiGHS on the plain program, which the certificate's bound bounds."""
+    instance, steps = run
+    policy = fft.FFT(SECONDS, extra=(TotalRate(),) if extra else (), options=Options(gap=gap))
+    state: fft.FFTState | None = None
+    for step in (*steps, None):
+        before = state
+        plan, state = policy(instance, before)
+        certificate = plan.certificate
+        assert certificate is not None
+        fresh_plan, fresh = policy(instance, None if before is None else replace(before, proven=None))
+        assert (state.rho, state.tau, state.last) == (fresh.rho, fresh.tau, fresh.last)
+        assert plan.x.sum() == fresh_plan.x.sum(), "the most GPUs that can be packed"
+        assert (plan.x.sum(axis=0) <= plan.entities.capacity).all()
+        best = optimum(policy, instance, before)
+        share = plan.x / plan.entities.demand[:, None]
+        costs = [part for part in policy.formulation(instance, before) if type(part) not in (OneType, WorkConserving)]
+        gained = share * sum(part.coefficients(plan.entities) for part in costs if isinstance(part, fft.LinearGain))
+        size = float(np.abs(gained).sum())
+        noise = FEASIBILITY * scale(size)
+        assert gained.sum() == pytest.approx(certificate.objective, abs=noise)
+        assert certificate.bound >= best - noise
+        assert certificate.objective >= best - gap * size - noise
+        if step is not None:
+            instance = following(instance, plan, step)
+
+
+def test_rounds_are_proven_in_each_way() -> None:
+    """One GPU and two jobs: alone by its best type, then by prices and drift as time passes; a search at first."""
+    long, short = (hetopt.Job(name, {"GPU": 1.0}, work) for name, work in (("long", 9e4), ("short", 3e4)))
+    instance = hetopt.Instance(hetopt.Cluster.of({"GPU": 1}), jobs=(long,))
+    policy, state = fft.FFT(SECONDS), None
+    methods = list[str]()
+    for r in range(8):
+        jobs = (long, short) if r >= 3 else (long,)
+        plan, state = policy(instance.replace(time=r * SECONDS, jobs=jobs), state)
+        assert plan.certificate is not None
+        methods.append(plan.certificate.method)
+        assert plan.certificate.gap <= GAP
+    assert methods[0] not in (BEST_TYPES, PRICES, DRIFT)
+    assert set(methods[1:3]) <= {BEST_TYPES, PRICES, DRIFT}
+    assert methods[3] not in (BEST_TYPES, PRICES, DRIFT), "a job has arrived"
+    assert set(methods[4:]) <= {PRICES, DRIFT}
