@@ -58,7 +58,7 @@ def markets(draw: st.DrawFn) -> tuple[hetopt.Entities, Floats, Floats]:
 
 @given(markets())
 def test_no_plan_gains_more_than_the_bounds(market: tuple[hetopt.Entities, Floats, Floats]) -> None:
-    """By drift from the best plan before, and by the prices of every plan; prices are tight for an optimum of shares."""
+    """By drift from the best plan before, and by the prices of every plan."""
     entities, before, now = market
     plans = plans_of(entities)
     used = float(entities.demand[plans[0] >= 0].sum())

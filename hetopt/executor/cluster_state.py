@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node
@@ -96,9 +97,17 @@ class ClusterState:
         """GPU types of all nodes: also of those that are down, which memories of policies may have."""
         return tuple(dict.fromkeys([*self.all_gpus, *capacity_of(self.nodes)]))
 
+    @cached_property
+    def _reports_of(self) -> dict[int, list[LeaseReport]]:
+        """Number of the job -> its reports."""
+        found = defaultdict[int, list[LeaseReport]](list)
+        for report in self.reports:
+            found[report.lease.job_id].append(report)
+        return found
+
     def steps_done(self, job: Row) -> float:
         """Steps that are committed, and those that its leases have done since."""
-        own = [report for report in self.reports if report.lease.job_id == job["id"]]
+        own = self._reports_of.get(job["id"], ())
         return float(job["committed"] + sum(max(0, (one.ticked or 0) - one.lease.resume_step) for one in own))
 
 

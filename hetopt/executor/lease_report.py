@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,9 +39,19 @@ class LeaseReport:
         return range(len(self.lease.nodes))
 
     @cached_property
+    def _there(self) -> frozenset[str]:
+        """Names of its files: mostly none is an exit, and one listing is cheaper than an attempt per node."""
+        with suppress(OSError):
+            return frozenset(os.listdir(self.folder))
+        return frozenset()
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        return files.read_json(self.folder / name) if name in self._there else None
+
+    @cached_property
     def claims(self) -> dict[int, dict[str, Any]]:
         """Node -> identity of the process that has claimed it."""
-        found = {rank: files.read_json(self.folder / files.claim_file(rank)) for rank in self.ranks}
+        found = {rank: self._read(files.claim_file(rank)) for rank in self.ranks}
         return {rank: claim for rank, claim in found.items() if claim is not None}
 
     @cached_property
@@ -47,7 +59,7 @@ class LeaseReport:
         """Node -> how it ended; a node that the controller has claimed never began."""
         found = {}
         for rank in self.ranks:
-            content = files.read_json(self.folder / files.exit_file(rank))
+            content = self._read(files.exit_file(rank))
             if content is not None and _is_exit(content):
                 found[rank] = content
             elif self.claims.get(rank, {}).get(CONTROLLER):

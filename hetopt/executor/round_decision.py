@@ -146,6 +146,11 @@ class RoundDecider:
         """The policy and the steps after it."""
         return self.system.steps(traits_of(self.system.policy).speeds or StageSpeeds())
 
+    @cached_property
+    def _mixes(self) -> bool:
+        """Whether a gang may be larger than every GPU type."""
+        return self.steps.mixes
+
     def decide(self, state: ClusterState, memory: Any = None) -> RoundDecision:
         """The targets of a round, with the memory from the last one."""
         instance, waits = self.instance(state)
@@ -182,7 +187,7 @@ class RoundDecider:
             if self._most(cluster.capacity, [t for t, rate in rates.items() if rate > 0]) < spec.workers:
                 waits[row["id"]] = "the estimator gives it no speed on enough of the GPUs that it may use"
                 continue
-            jobs.append(replace(job_of(row, spec, rates), checkpoint_bytes=0.0))
+            jobs.append(job_of(row, spec, rates, checkpoint_bytes=0.0))
             done[spec.name] = min(state.steps_done(row), spec.steps - UNDONE)
         if not jobs:
             return None, waits
@@ -205,7 +210,7 @@ class RoundDecider:
     def _most(self, capacity: Mapping[str, int], types: Collection[str]) -> int:
         """Largest number of GPUs for a gang."""
         there = [capacity.get(t, 0) for t in types]
-        return sum(there) if self.steps.mixes else max(there, default=0)
+        return sum(there) if self._mixes else max(there, default=0)
 
     def _too_few(self, spec: JobSpec, allowed: Collection[str], there: Mapping[str, int], state: ClusterState) -> str:
         """Why a job cannot have its GPUs, now or ever."""
@@ -248,8 +253,8 @@ def speeds_of(
     return {name: {**estimated[name], **own[name]} for name in specs}
 
 
-def job_of(row: Row, spec: JobSpec, rates: Mapping[str, float]) -> Job:
-    """A job for policies, with these speeds."""
+def job_of(row: Row, spec: JobSpec, rates: Mapping[str, float], checkpoint_bytes: float | None = None) -> Job:
+    """A job for policies, with these speeds; ``checkpoint_bytes``: None: as in the row."""
     return Job(
         spec.name,
         rates,
@@ -259,7 +264,7 @@ def job_of(row: Row, spec: JobSpec, rates: Mapping[str, float]) -> Job:
         spec.tenant,
         spec.weight,
         memory_bytes=spec.memory,
-        checkpoint_bytes=row["checkpoint_bytes"] or 0.0,
+        checkpoint_bytes=(row["checkpoint_bytes"] or 0.0) if checkpoint_bytes is None else checkpoint_bytes,
         job_type=spec.model or "jobs",
         model=spec.model,
         utility=spec.utility,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -77,9 +78,15 @@ class Speeds:
         """GPU type -> steps per second, where measured."""
         return {t: speed.measured for t, speed in self.of(job).items() if speed.measured is not None}
 
+    @cached_property
+    def _out_of_memory(self) -> dict[int, tuple[str, ...]]:
+        """Number of the job -> GPU types, for jobs that have run out of memory."""
+        found = {job: tuple(t for t, speed in own.items() if not speed.feasible) for job, own in self.known.items()}
+        return {job: types for job, types in found.items() if types}
+
     def out_of_memory_on(self, job: int) -> tuple[str, ...]:
         """GPU types on which it has run out of memory."""
-        return tuple(t for t, speed in self.of(job).items() if not speed.feasible)
+        return self._out_of_memory.get(job, ())
 
     def with_progress(self, reports: Iterable[LeaseReport]) -> Speeds:
         """The same with the ticks of leases that are still open."""
