@@ -227,10 +227,12 @@ class DecisionSteps:
 
 
 def _same_plan(last: Decision, plan: Plan) -> bool:
-    """Whether a plan for the same jobs at the same speeds gives the same GPUs; a placement of its own may differ."""
+    """Whether the same jobs get the same GPUs at the same speeds; servers that a policy has chosen may differ."""
+    if last.plan is None or plan.placement is not None:
+        return False
     before, now = last.entities, plan.entities
-    alike = last.plan is not None and before.names is now.names and before.task_speed is now.task_speed
-    return alike and plan.placement is None and last.plan is not None and np.array_equal(last.plan.x, plan.x)
+    pairs = (last.plan.x, plan.x), (before.task_speed, now.task_speed)
+    return before.names == now.names and all(old is new or np.array_equal(old, new) for old, new in pairs)
 
 
 def _same_places(before: Placement | None, now: Placement | None) -> bool:
