@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt.data.array_types import Floats, Positions
-from hetopt.models import fft
+from hetopt.models import fft, gavel
 from hetopt.models.fft import OneType, WorkConserving
 from hetopt.models.fft.proven_round import BEST_TYPES, DRIFT, PRICES
 from hetopt.models.objectives import TotalRate
+from hetopt.proofs.strategies import job_instances
 from hetopt.solving.choices import drift_bound, price_bound, value_of
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, PROVEN, scale
@@ -173,3 +174,44 @@ def test_rounds_are_proven_in_each_way() -> None:
     assert set(methods[1:3]) <= {BEST_TYPES, PRICES, DRIFT}
     assert methods[3] not in (BEST_TYPES, PRICES, DRIFT), "a job has arrived"
     assert set(methods[4:]) <= {PRICES, DRIFT}
+
+
+# linear programs
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    job_instances(jobs=(1, 5), zeros=True),
+    st.sampled_from([gavel.max_min_fairness(), gavel.shortest_job_first(), gavel.makespan(), gavel.total_throughput()]),
+    st.lists(st.floats(0, 0.3), min_size=3, max_size=3),
+)
+def test_an_optimum_of_shares_stays_only_while_it_is_optimal(
+    instance: hetopt.Instance, policy: hetopt.Formulation, parts: list[float]
+) -> None:
+    """Work is done between rounds; the bound holds, and the objective is that of the plain program."""
+    policy, state = replace(policy, kind="jobs"), None
+    done = dict.fromkeys((job.name for job in instance.jobs), 0.0)
+    for r, part in enumerate([0.0, 0.0, *parts]):
+        for i, job in enumerate(instance.jobs):
+            done[job.name] += part * (job.work - done[job.name]) / (1 + i)
+        now = instance.replace(time=instance.time + r * SECONDS, done=dict(done))
+        before = state
+        allocation, state = policy(now, before)
+        best = hetopt.solve(policy, now, method="plain").certificate.objective
+        certificate = allocation.certificate
+        assert certificate.objective == pytest.approx(best, rel=EQUAL, abs=EQUAL * scale(best))
+        assert certificate.bound >= best - EQUAL * scale(best)
+        assert certificate.violation <= FEASIBILITY
+
+
+def test_an_optimum_of_the_same_program_is_not_computed_again() -> None:
+    jobs = hetopt.Instance.from_jobs([[4, 1], [2, 1]], [1, 1], [8, 8], [1, 1])
+    policy = replace(gavel.shortest_job_first(), kind="jobs")
+    first, state = policy(jobs)
+    again, same = policy(jobs.replace(time=SECONDS), state)
+    assert same is state
+    assert again.certificate.method == "weak duality"
+    assert again.certificate.passes == 0
+    assert again.x.tolist() == first.x.tolist()
+    faster = hetopt.Instance.from_jobs([[1, 4], [1, 2]], [1, 1], [8, 8], [1, 1])
+    assert policy(faster, state)[0].certificate.method != "weak duality"

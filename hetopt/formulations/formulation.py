@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyomo.environ as pyo
@@ -25,7 +26,7 @@ from hetopt.errors import InvalidFormulation, LargeModel
 from hetopt.formulations.traits import Traits
 from hetopt.programs.arrays import Arrays, RowFamily
 from hetopt.programs.compiled import Compiled, no_gain
-from hetopt.programs.linear import LinearProgram, main_priority
+from hetopt.programs.linear import LinearProgram, Point, main_priority
 from hetopt.programs.mathematics import Mathematics, documented
 from hetopt.programs.model import (
     LARGE,
@@ -47,6 +48,10 @@ from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.optimising import kept_optima, solve_compiled
 from hetopt.solving.options import Options
+from hetopt.solving.staying import may_stay, still_optimal
+
+if TYPE_CHECKING:
+    from hetopt.solving.exact import ExactOptimum
 
 
 class ArrayComponent(ABC):
@@ -72,7 +77,7 @@ class ArrayComponent(ABC):
 
 @dataclass(frozen=True)
 class Formulation:
-    """Ordered components; also a stateless policy: ``formulation(instance) -> (Allocation, None)``.
+    """Ordered components; also a policy: ``formulation(instance, state) -> (Allocation, state)``.
 
     Parameters
     ----------
@@ -333,9 +338,18 @@ class Formulation:
         """Allocations share GPUs in time."""
         return Traits(fractional=True)
 
-    def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
-        """Solve with default options: a formulation is a stateless policy."""
-        return self.solve(instance), None
+    def __call__(self, instance: Instance, state: Point | None = None) -> tuple[Allocation, Point | None]:
+        """The optimum, with default options: a formulation is a policy.
+
+        Its state is the optimum of a linear program, which stays while its duals prove that it is optimal
+        (:mod:`hetopt.solving.staying`); None where they cannot.
+        """
+        began = time.perf_counter()
+        compiled = Compiled(self, self.entities(instance))
+        if state is not None and (point := still_optimal(compiled, state)) is not None:
+            return _allocation(compiled, point, began), state
+        point, _ = solve_compiled(compiled, Options())
+        return _allocation(compiled, point, began), point if may_stay(compiled, point) else None
 
     def solve(self, instance: Instance, options: Options | None = None, start: Floats | None = None) -> Allocation:
         """Compile, optimise and certify; see :func:`hetopt.solve`.
@@ -345,8 +359,13 @@ class Formulation:
         began, options = time.perf_counter(), options or Options()
         compiled = Compiled(self, self.entities(instance), lazy=options.method != "plain", start=start)
         point, exact = solve_compiled(compiled, options)
-        seconds = time.perf_counter() - began
-        return Allocation(compiled.entities, np.maximum(point.share, 0.0), certify(compiled, point, seconds, exact))
+        return _allocation(compiled, point, began, exact)
+
+
+def _allocation(compiled: Compiled, point: Point, began: float, exact: ExactOptimum | None = None) -> Allocation:
+    """The shares of a point, with their certificate; ``began``: on the clock of :func:`time.perf_counter`."""
+    seconds = time.perf_counter() - began
+    return Allocation(compiled.entities, np.maximum(point.share, 0.0), certify(compiled, point, seconds, exact))
 
 
 def _warn_if_large(compiled: Compiled) -> None:

@@ -45,7 +45,7 @@ class Certificate:
     solver_seconds:
         Wall time inside the solver.
     solver, method, passes:
-        Solver and method used, and number of runs.
+        Solver and method used, and number of runs (0: proven without one, such as a plan that stays).
     size:
         Scale of the gap, for objectives that the choice of units may bring near 0; see
         :class:`~hetopt.programs.arrays.Measure`.
