@@ -14,7 +14,7 @@ import hetopt
 from hetopt.data.array_types import Floats, Positions
 from hetopt.models import fft, gavel
 from hetopt.models.fft import OneType, WorkConserving
-from hetopt.models.fft.proven_round import BEST_TYPES, DRIFT, PRICES
+from hetopt.models.fft.proven_round import BEST_TYPES, DRIFT, PRICES, ProvenRound, still_optimal
 from hetopt.models.objectives import TotalRate
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving.choices import drift_bound, price_bound, value_of
@@ -57,6 +57,7 @@ def markets(draw: st.DrawFn) -> tuple[hetopt.Entities, Floats, Floats]:
     return entities, before, now
 
 
+@settings(max_examples=200)
 @given(markets())
 def test_no_plan_gains_more_than_the_bounds(market: tuple[hetopt.Entities, Floats, Floats]) -> None:
     """By drift from the best plan before, and by the prices of every plan."""
@@ -70,6 +71,28 @@ def test_no_plan_gains_more_than_the_bounds(market: tuple[hetopt.Entities, Float
     for choice in plans:
         assert price_bound(now, entities, choice) >= best - slack
     assert drift_bound(best, now, now, entities, used) == pytest.approx(best, abs=slack), "no drift, no gap"
+
+
+@settings(max_examples=400)
+@given(markets(), st.sampled_from([0.0, 0.1, 0.5]), st.sampled_from([0.0, 0.01, 0.3, 1.0]))
+def test_a_plan_that_stays_is_optimal_within_the_gap(
+    market: tuple[hetopt.Entities, Floats, Floats], gap: float, step: float
+) -> None:
+    """The best plan, or any whose bound is not tight, as gains move a part of the way; wrong bounds are seen here."""
+    entities, before, towards = market
+    now = before + step * (towards - before)
+    plans = plans_of(entities)
+    bound, best = (max(value_of(gain, choice)[0] for choice in plans) for gain in (before, now))
+    slack = PROVEN * scale(now, before) * len(now)
+    for choice in plans:
+        proven = ProvenRound.of(entities, choice, before, bound, None)
+        assert proven.serves(entities)
+        proof = still_optimal(proven, entities, now, gap)
+        value, size = value_of(now, choice)
+        if proof is not None:
+            assert proof.value == value
+            assert proof.bound >= best - slack
+            assert value >= best - gap * size - slack
 
 
 def test_prices_prove_plans_that_are_optimal_as_shares() -> None:
@@ -129,7 +152,7 @@ def following(instance: hetopt.Instance, plan: hetopt.Plan, step: tuple[float, i
 
 @settings(max_examples=60, deadline=None)
 @given(runs(), st.sampled_from([0.0, GAP, 1e-3, 1e-2]), st.booleans())
-def test_each_round_is_as_good_as_one_that_is_solved_anew(
+def test_each_round_is_as_good_as_one_that_is_solved_afresh(
     run: tuple[hetopt.Instance, list[tuple[float, int, bool]]], gap: float, extra: bool
 ) -> None:
     """Within the gap of the optimum by HiGHS on the plain program, which the certificate's bound bounds."""

@@ -34,10 +34,10 @@ def without_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every decision runs through all steps."""
     whole = DecisionSteps.__call__
 
-    def anew(self: DecisionSteps, instance: hetopt.Instance, state: Any = None, _: Any = None) -> Any:
+    def in_all_steps(self: DecisionSteps, instance: hetopt.Instance, state: Any = None, _: Any = None) -> Any:
         return whole(self, instance, state)
 
-    monkeypatch.setattr(DecisionSteps, "__call__", anew)
+    monkeypatch.setattr(DecisionSteps, "__call__", in_all_steps)
 
 
 @settings(max_examples=12, deadline=None)

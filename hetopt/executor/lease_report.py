@@ -112,7 +112,7 @@ class LeaseReport:
         for rank in self.ranks:
             if rank not in self.claims:
                 files.claim(self.folder, rank, {CONTROLLER: True, **files.identity()})
-        for cached in ("claims", "exits"):
+        for cached in ("_there", "claims", "exits"):
             self.__dict__.pop(cached, None)
         return self.has_ended
 

@@ -96,7 +96,9 @@ class ProvenRound:
     gains: RoundGains | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, entities: Entities, choice: Positions, gain: Floats, bound: float, gains: RoundGains) -> ProvenRound:
+    def of(
+        cls, entities: Entities, choice: Positions, gain: Floats, bound: float, gains: RoundGains | None
+    ) -> ProvenRound:
         """For these jobs and types."""
         own, x = entities, gpus_of(entities, choice)
         return cls(own.names, own.types, own.demand, own.capacity, own.allowed, choice, x, gain, bound, gains)
