@@ -140,18 +140,19 @@ class Proof:
         :data:`BEST_TYPES`, :data:`PRICES` or :data:`DRIFT`.
     choice:
         (n,) position of each job's type, -1 where it waits.
-    value, bound:
-        Gain of the plan, and upper bound on that of every plan.
+    value, size, bound:
+        Gain of the plan, the sum of its absolute gains, and upper bound on the gain of every plan.
     """
 
     method: str
     choice: Positions
     value: float
+    size: float
     bound: float
 
     def certificate(self, seconds: float) -> Certificate:
         """The certificate of the plan; ``seconds``: wall time of the round."""
-        gap = (self.bound - self.value) / scale(self.bound, self.value)
+        gap = (self.bound - self.value) / scale(self.bound, self.value, self.size)
         return Certificate(
             status="optimal" if gap <= EQUAL else "gap",
             objective=self.value,
@@ -163,6 +164,7 @@ class Proof:
             solver="none",
             method=self.method,
             passes=0,
+            size=self.size,
         )
 
 
@@ -180,9 +182,9 @@ def still_optimal(proven: ProvenRound, entities: Entities, gain: Floats, gap: fl
     limit = value + max(gap, PROVEN) * size
     used = float(proven.x.sum())
     if (bound := drift_bound(proven.bound, proven.gain, gain, entities, used)) <= limit:
-        return Proof(DRIFT, proven.choice, value, max(value, bound))
+        return Proof(DRIFT, proven.choice, value, size, max(value, bound))
     if (bound := price_bound(gain, entities, proven.choice)) <= limit:
-        return Proof(PRICES, proven.choice, value, max(value, bound))
+        return Proof(PRICES, proven.choice, value, size, max(value, bound))
     return None
 
 
@@ -197,5 +199,5 @@ def best_types(entities: Entities, gain: Floats) -> Proof | None:
     if (used > entities.capacity).any():
         return None
     choice = np.where(able, best, -1)
-    value, _ = value_of(gain, choice)
-    return Proof(BEST_TYPES, choice, value, value)
+    value, size = value_of(gain, choice)
+    return Proof(BEST_TYPES, choice, value, size, value)
