@@ -242,7 +242,14 @@ ROUNDS = (
 """Families of jobs in gangs."""
 
 
-FOUND: dict[str, tuple[tuple[Family, int], ...]] = {}
+FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
+    "oef-noncooperative": (
+        (Family("integers", gpus="equal", second="six orders", power=2.0, digits=2), 276),
+        (Family("integers", gpus="equal", power=2.0, digits=2), 2),
+        (Family("generic", gpus="equal", noise=1e-6), 733),
+        (Family("integers", gpus="tiny", power=0.1), 68),
+    ),
+}
 """Method of `hunt.METHODS` -> (family, seed) of inputs that the search found slow."""
 
 

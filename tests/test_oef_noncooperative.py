@@ -108,11 +108,21 @@ def test_types_that_are_not_needed_have_price_zero() -> None:
     check_proof(time_on, found)
 
 
-def test_types_give_work_back_to_dearer_ones() -> None:
-    """By hand: 10 tenants of time 1 on either type, and one of 2 that needs the first: (10 + 2) / 2."""
-    time_on = np.array([[1.0, 1.0]] * 10 + [[2.0, np.inf]])
+def test_a_layer_gives_work_to_the_layer_above_it() -> None:
+    """By hand: 1 + x on the second type and 6 (1 - x) on the third, x = 5 / 7; the first is of no use."""
+    time_on = np.array([[np.inf, 1, 6], [np.inf, 1, np.inf]])
     found = balance(time_on, Options())
-    assert busiest(time_on, found.split) == pytest.approx(6)
+    assert busiest(time_on, found.split) == pytest.approx(12 / 7)
+    assert found.prices == pytest.approx(np.array([0, 6, 1]) / 7)
+    check_proof(time_on, found)
+
+
+def test_layers_change_places() -> None:
+    """By hand: the second tenant keeps the first type busy for 8; all others are faster elsewhere."""
+    no = np.inf
+    time_on = np.array([[no, no, no, 7], [8, no, no, no], [7, no, 5, 6], [8, 2, no, 8]])
+    found = balance(time_on, Options())
+    assert found.prices.tolist() == [1, 0, 0, 0]
     check_proof(time_on, found)
 
 

@@ -40,9 +40,10 @@ If no ratio ends this step either, the two layers change places.
 **Termination.** Each step raises the levels of the layers, compared lexicographically from the first. Within a layer,
 its level is the bound, which rises. Where a layer joins the layer above it, or they change places, the level of the
 upper one rises, and those further up stay. The basis determines the levels, so none occurs twice. The rise is strict
-if no two ratios are equal, which a random perturbation of the times by :data:`~hetopt.tolerances.GENERIC` makes almost
-certain. The type of an untied tenant is part of the basis and changes by steps alone, so that rounded costs never
-contradict the order of the ratios.
+unless an untied tenant has two cheapest types, which a random perturbation of the times by
+:data:`~hetopt.tolerances.GENERIC` makes almost impossible, or unless the step connects types that were already paid
+what they are due, which happens at most k - 1 times. The type of an untied tenant is part of the basis and changes by
+steps alone, so that rounded costs never contradict the order of the ratios.
 
 The caller proves the result from prices, split and true times alone. What remains of the perturbation is a gap of about
 its size.
