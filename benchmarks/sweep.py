@@ -22,7 +22,7 @@ class Times(Generic[Input, Result]):
     Attributes
     ----------
     runs:
-        (family, input, result) of each run.
+        (family, input, result) of each run; empty if each is checked at once.
     """
 
     seconds: dict[Family, list[float]] = field(default_factory=dict)
@@ -48,8 +48,12 @@ def sweep(
     seeds: Iterable[int],
     make: Callable[[Family, int], Input],
     run: Callable[[Input], Result],
+    check: Callable[[Family, Input, Result], None] | None = None,
 ) -> Times[Input, Result]:
-    """Run on every family and seed; the summary goes to the benchmark's report."""
+    """Run on every family and seed; the summary goes to the benchmark's report.
+
+    ``check`` takes each run, outside its time, so that not all inputs have to fit in memory.
+    """
     times: Times[Input, Result] = Times()
 
     def every() -> None:
@@ -59,7 +63,10 @@ def sweep(
                 began = time.process_time()
                 result = run(made)
                 times.seconds.setdefault(family, []).append(time.process_time() - began)
-                times.runs.append((family, made, result))
+                if check is None:
+                    times.runs.append((family, made, result))
+                else:
+                    check(family, made, result)
 
     benchmark.pedantic(every, rounds=1)
     benchmark.extra_info |= times.summary(families)

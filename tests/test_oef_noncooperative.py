@@ -142,10 +142,13 @@ def test_speeds_may_be_twelve_orders_apart() -> None:
             check_proof(time_on, balance(time_on, Options()))
 
 
-def test_the_time_limit_is_kept() -> None:
-    options = Options(time_limit=1e-9).started()
-    with pytest.raises(hetopt.NotSolved, match="time_limit"):
-        balance(np.random.default_rng(0).uniform(1, 9, (500, 8)), options)
+def test_at_the_time_limit_the_point_is_feasible_and_the_bound_proven() -> None:
+    inst = Instance.from_speedups(np.random.default_rng(0).uniform(1, 9, (300, 8)), [5] * 8, any_scale=True)
+    best = hetopt.solve(oef.noncooperative(), inst).certificate.objective
+    stopped = hetopt.solve(oef.noncooperative(), inst, time_limit=1e-9)
+    assert stopped.certificate.status == "time_limit"
+    assert stopped.certificate.violation <= FEASIBILITY
+    assert 0 < stopped.certificate.objective < best < stopped.certificate.bound
 
 
 def test_without_a_proof_a_general_solver_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

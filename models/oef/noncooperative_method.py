@@ -9,6 +9,7 @@ bound the least time from below (weak duality), which proves the result.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +51,7 @@ def distributed(split: Floats, group: NDArray[np.intp], weight: Floats) -> Float
 def by_prices(compiled: Compiled, options: Options) -> Point:
     """The optimum of :func:`~hetopt.models.oef.oef_formulations.noncooperative`, a vertex, proven by weak duality.
 
-    If the proof fails, a general solver is used.
-
-    Raises
-    ------
-    NotSolved
-        The time limit of ``options`` was reached.
+    If the proof fails, a general solver is used; at the time limit, the point is feasible and its bound is proven.
     """
     began, entities = time.perf_counter(), compiled.entities
     usable = entities.capacity > 0
@@ -83,8 +79,9 @@ def by_prices(compiled: Compiled, options: Options) -> Point:
         seconds=time.perf_counter() - began,
         method="prices",
     )
-    proven = point.bound - point.objective <= PROVEN * point.bound
-    return point if proven else optimise(program, options)
+    if point.bound - point.objective <= PROVEN * point.bound:
+        return point
+    return replace(point, status="time_limit") if options.left == 0 else optimise(program, options)
 
 
 METHOD = Method("oef-noncooperative", exactly(TotalRate, EqualRates), by_prices)

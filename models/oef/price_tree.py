@@ -94,18 +94,12 @@ def balance(time_on: Floats, options: Options) -> Balanced:
     Returns
     -------
     Balanced
-        ``split`` is a vertex: at most n + k - 1 entries are nonzero.
-
-    Raises
-    ------
-    NotSolved
-        The time limit was reached.
+        ``split`` is a vertex: at most n + k - 1 entries are nonzero. At the time limit it is feasible, not optimal.
     """
     noise = np.random.default_rng(0).random(time_on.shape)
     basis = _Basis(time_on * (1 + GENERIC * noise))
     steps = 0
-    while steps < STEPS * time_on.shape[1] and (cut := basis.cut()) is not None:
-        options.check_time()
+    while steps < STEPS * time_on.shape[1] and options.left != 0 and (cut := basis.cut()) is not None:
         basis.raise_prices(*cut)
         steps += 1
     return Balanced(basis.split(), basis.prices(), steps)
