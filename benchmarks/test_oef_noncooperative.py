@@ -67,7 +67,7 @@ def test_every_family(
 
 
 def test_what_the_search_found(benchmark: BenchmarkFixture, full: bool) -> None:
-    """The slowest inputs of ``python benchmarks/hunt.py oef-noncooperative``."""
+    """The slowest inputs that the search for slow inputs found."""
     found = FOUND["oef-noncooperative"]
     instances = [draw(family, seed, 5_000 if full else 60) for family, seed in found]
     seconds = []
