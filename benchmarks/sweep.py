@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -60,9 +61,11 @@ def sweep(
         for family in families:
             for seed in seeds:
                 made = make(family, seed)
+                gc.disable()  # else a run may pay for the collection of all that the process has
                 began = time.process_time()
                 result = run(made)
                 times.seconds.setdefault(family, []).append(time.process_time() - began)
+                gc.enable()
                 if check is None:
                     times.runs.append((family, made, result))
                 else:
