@@ -250,7 +250,7 @@ FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
         (Family("integers", gpus="tiny", power=0.1), 68),
     ),
 }
-"""Method of `hunt.METHODS` -> (family, seed) of inputs that the search found slow."""
+"""Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""
 
 
 def tuning(families: Iterable[Family]) -> list[Family]:
