@@ -11,7 +11,7 @@ run there. Each row has a positive entry. Entity scales are arbitrary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -247,3 +247,70 @@ def jobs(family: Family, seed: int, number: int, types: int, gpus: int) -> hetop
     }
     throughput = speeds * (scale * demand)[:, None]
     return hetopt.Instance.from_jobs(throughput, demand, work * demand, capacity.tolist(), time=300.0 * 200, **columns)
+
+
+NODES: dict[str, Callable[[Draw, int, int], Positions]] = {
+    "in turn": lambda _, nodes, k: 4 * (np.arange(nodes)[:, None] % k == np.arange(k)),
+    "each": lambda _, nodes, k: np.full((nodes, k), 4),
+    "single": lambda _, nodes, k: 1 * (np.arange(nodes)[:, None] % k == np.arange(k)),
+    "pairs": lambda _, nodes, k: 2 * (np.arange(nodes)[:, None] % k == np.arange(k)),
+    "mixed": lambda draw, nodes, k: draw.integers(0, 9, (nodes, k)) * (draw.random((nodes, k)) < 0.5),
+    "large": lambda _, nodes, k: np.full((nodes, k), 16),
+    "one large": lambda _, nodes, k: np.where(np.arange(nodes)[:, None] == 0, 64, np.eye(k, dtype=int)[[0] * nodes]),
+}
+"""(nodes, k) GPUs of each type on each node."""
+
+
+@dataclass(frozen=True)
+class NodeFamily:
+    """Jobs of a family on nodes, for policies that choose servers."""
+
+    jobs: Family
+    nodes: str
+    utility: str = "negative-jct"
+
+    @property
+    def name(self) -> str:
+        """The parts."""
+        return f"{self.jobs.name}; nodes {self.nodes}; {self.utility}"
+
+
+ON_NODES = (
+    NodeFamily(Family("generic", gangs="powers"), "in turn"),
+    NodeFamily(Family("generic", gangs="powers"), "each"),
+    NodeFamily(Family("curve", gangs="odd"), "mixed", "effective-throughput"),
+    NodeFamily(Family("few models", gangs="powers"), "large"),
+    NodeFamily(Family("incompatible", gangs="eight sizes"), "pairs", "relative-throughput"),
+    NodeFamily(Family("unsorted", gangs="sixteen sizes"), "each", "relative-throughput"),
+    NodeFamily(Family("six orders", gangs="odd"), "mixed", "weighted-jct"),
+    NodeFamily(Family("nearly equal"), "single"),
+    NodeFamily(Family("integers", gangs="powers", weights="lognormal"), "each", "weighted-throughput"),
+    NodeFamily(Family("alike", gangs="even"), "large", "finished"),
+    NodeFamily(Family("noisy models", gangs="threes"), "one large"),
+    NodeFamily(Family("nested", weights="one huge"), "one large", "weighted-jct"),
+    NodeFamily(Family("twins", gangs="large"), "each"),
+    NodeFamily(Family("specialists", gangs="one large"), "large", "effective-throughput"),
+    NodeFamily(Family("curve"), "large"),
+    NodeFamily(Family("blocks", gangs="large"), "in turn", "relative-throughput"),
+)
+"""Families of jobs on nodes."""
+
+
+def on_nodes(family: NodeFamily, seed: int, number: int, types: int, nodes: int) -> hetopt.Instance:
+    """The jobs of a family on nodes; each with GPUs, and at least one of each type in all.
+
+    A gang that needs more GPUs than there are of all types on which it can run is replaced by a single GPU.
+    """
+    draw = family.jobs.draw(seed)
+    gpus = NODES[family.nodes](draw, nodes, types)
+    gpus[np.arange(nodes), np.arange(nodes) % types] += gpus.sum(axis=1) == 0
+    gpus[np.arange(types) % nodes, np.arange(types)] += gpus.sum(axis=0) == 0
+    flat = jobs(family.jobs, seed, number, types, int(max(gpus.sum(), types)))
+    names = flat.cluster.type_names
+    rows = [dict(zip(names, row, strict=True)) for row in gpus.tolist()]
+    cluster = hetopt.Cluster(flat.cluster.gpu_types, tuple(hetopt.Server(f"n{i}", row) for i, row in enumerate(rows)))
+    fitted = []
+    for job in flat.jobs:
+        able = sum(n for t, n in cluster.capacity.items() if job.throughput[t] > 0)
+        fitted.append(replace(job, demand=job.demand if job.demand <= able else 1, utility=family.utility))
+    return hetopt.Instance(cluster, jobs=tuple(fitted), time=flat.time)
