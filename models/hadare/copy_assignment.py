@@ -20,6 +20,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -237,6 +238,13 @@ def assign(forking: ForkingRound, *, fill: bool) -> Assigned:
     return _Assignment(forking).run(-math.inf if fill else 0.0)
 
 
+class SpreadGang(NamedTuple):
+    """The best GPUs of a gang on several servers after a number of steps."""
+
+    step: int
+    copy: CopyOn
+
+
 class _Assignment:
     """The copies assigned so far, and the payoffs of all further copies.
 
@@ -247,8 +255,10 @@ class _Assignment:
     ----------
     open, ran:
         (H, n) whether the job may have a further copy on this server, and whether it ran one in the last round.
-    wide:
-        The bids of the jobs whose gang fits on no single server.
+    wide, spread:
+        The bids of the jobs whose gang fits on no single server, and the GPUs that pay most for them.
+    step, changed:
+        Number of copies that were assigned, and (H,) the last that took GPUs of each server.
     """
 
     def __init__(self, forking: ForkingRound) -> None:
@@ -267,11 +277,13 @@ class _Assignment:
         for name in forking.last.keys() & jobs.position.keys():
             own = [position[server] for server in forking.last[name] if server in position]
             self.ran[own, jobs.position[name]] = True
+        self.step, self.changed = 0, [0] * servers
+        self.spread: dict[int, SpreadGang] = {}
         self.payoffs = LargestEntry(servers + 1, n)
         for h in range(servers):
             self.payoffs.set_row(h, self._on_server(h))
         for j in self.wide:
-            self._enter_spread(j, self._spread(j))
+            self._enter_spread(j)
 
     def run(self, least: float) -> Assigned:
         """All copies with a payoff above ``least``."""
@@ -281,10 +293,10 @@ class _Assignment:
                 return self.assigned
             if j not in self.wide:
                 self._take(j, h, self._copy(j, h))
-            elif (offer := self._spread(j)) is None or offer[0] < payoff:
-                self._enter_spread(j, offer)
+            elif self._is_current(self.spread[j]):
+                self._take(j, SEVERAL, self.spread[j].copy)
             else:
-                self._take(j, SEVERAL, offer[1])
+                self._enter_spread(j)
 
     def _take(self, j: int, h: int, copy: CopyOn) -> None:
         """Assign a copy, and compute the payoffs that it changes."""
@@ -294,7 +306,9 @@ class _Assignment:
         self.open[h if h != SEVERAL and len(own) < self.forking.most_copies(j) else slice(None), j] = False
         rate = sum(copy.steady for copy in own.values())
         self.gain[:, :, [j]], self.slots[:, :, [j]] = self.forking.values(np.array([j]), np.array([rate]))
+        self.step += 1
         for server in {server for server, _, _ in copy.gpus}:
+            self.changed[server] = self.step
             self.costs.update(server)
             self.payoffs.set_row(server, self._on_server(server))
         self.payoffs.set_column(j, np.append(self._of_job(j), -np.inf))
@@ -324,18 +338,18 @@ class _Assignment:
         rate = float(self.forking.paces[pace, j])
         return CopyOn(rate, rate * self.forking.running(stays=bool(self.ran[h, j])), gpus)
 
-    def _spread(self, j: int) -> tuple[float, CopyOn] | None:
-        """The gang of a job that is not forked over several servers as under Hadar, and its payoff."""
-        bid = self.wide[j]
-        if j in self.assigned or (offer := find_offer(self.market, bid)) is None:
-            return None
-        rate = min(float(self.forking.jobs.task_speed[j, k]) for _, k, _ in offer.gpus)
-        stays, pace = offer.gpus == bid.now, int((self.forking.paces[:, j] == rate).argmax())
-        payoff = self.gain[int(stays), pace, j] - self.slots[int(stays), pace, j] * self.market.cost(offer.gpus)
-        return float(payoff), CopyOn(rate, rate * self.forking.running(stays=stays), offer.gpus)
-
-    def _enter_spread(self, j: int, offer: tuple[float, CopyOn] | None) -> None:
-        """Enter the payoff of a gang on several servers, its only one."""
-        column = np.full(len(self.open) + 1, -np.inf)
-        column[SEVERAL] = -np.inf if offer is None else offer[0]
+    def _enter_spread(self, j: int) -> None:
+        """Compute the gang of a job that is not forked over several servers as under Hadar, and enter its payoff."""
+        bid, column = self.wide[j], np.full(len(self.open) + 1, -np.inf)
+        if j not in self.assigned and (offer := find_offer(self.market, bid)) is not None:
+            rate = min(float(self.forking.jobs.task_speed[j, k]) for _, k, _ in offer.gpus)
+            stays, pace = offer.gpus == bid.now, int((self.forking.paces[:, j] == rate).argmax())
+            gain, slots = self.gain[int(stays), pace, j], self.slots[int(stays), pace, j]
+            column[SEVERAL] = gain - slots * self.market.cost(offer.gpus)
+            copy = CopyOn(rate, rate * self.forking.running(stays=stays), offer.gpus)
+            self.spread[j] = SpreadGang(self.step, copy)
         self.payoffs.set_column(j, column)
+
+    def _is_current(self, gang: SpreadGang) -> bool:
+        """Whether the gang's GPUs are as they were; then they are still the best, for others only became dearer."""
+        return all(self.changed[h] <= gang.step for h, _, _ in gang.copy.gpus)
