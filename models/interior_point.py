@@ -379,7 +379,7 @@ def solve(program: SharesProgram, check: Callable[[], None]) -> tuple[Iterate, i
 
     ``check`` is called before each step, and may raise if the time limit is exceeded.
     """
-    s = best = prices = _beginning(program)
+    s = best = other = _beginning(program)
     goal = CONVERGED if program.gain is None else float(np.finfo(float).eps)
     least, least_bound, idle, steps = np.inf, np.inf, 0, 0
     with np.errstate(all="ignore"):  # the last steps of a concave program may leave the range of floats
@@ -390,13 +390,14 @@ def solve(program: SharesProgram, check: Callable[[], None]) -> tuple[Iterate, i
             missed = newton.missed()
             open_ = (float((s.slack * s.price_of).sum()) + missed) / worth
             best, least, idle = (s, open_, 0) if open_ < least else (best, least, idle + (least < PROVEN))
-            if least < START and (own := bound(program, s)) < least_bound:
-                prices, least_bound = s, own
+            if s is not best and least < START and (own := bound(program, s)) < least_bound:
+                other, least_bound = s, own
             matrix = newton.matrix()
             if idle > PATIENCE or least <= goal or not np.isfinite(matrix).all():
                 break
             s = _stepped(program, s, newton, _inverse(matrix), missed)
             steps += 1
+        prices = other if least_bound < bound(program, best) else best
     return replace(best, price_of=prices.price_of, slope=prices.slope, t=prices.t), steps
 
 
@@ -419,7 +420,7 @@ def _stepped(program: SharesProgram, s: Iterate, newton: _Newton, inverse: Float
     # No decrease while residuals dominate, or the products vanish before these do.
     part = max((max(after, 0.0) / total) ** 3, 1.0 if missed > RESIDUAL_LIMIT * total else 0.0)
     aim = part * total / count
-    second = primal * dual * guess.slack * guess.price_of
+    second = min(primal, dual) * guess.slack * guess.price_of
     step = newton.step(inverse, aim - products - second, refinements)
     primal, dual = _lengths(program, s, step, curved)
     return s.moved(step, min(1.0, BOUNDARY_FRACTION * primal), min(1.0, BOUNDARY_FRACTION * dual))
