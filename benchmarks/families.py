@@ -49,7 +49,7 @@ def _few_models(draw: Draw, n: int, k: int) -> Floats:
 
 def _noisy_models(draw: Draw, n: int, k: int) -> Floats:
     """Six models, measured with an error of a tenth of a per cent."""
-    return _few_models(draw, n, k) * draw.lognormal(0, 1e-3, (n, k))
+    return _few_models(draw, n, k) * draw.lognormal(0, 0.001, (n, k))
 
 
 def _incompatible(draw: Draw, n: int, k: int) -> Floats:
@@ -75,11 +75,11 @@ def _integers(draw: Draw, n: int, k: int) -> Floats:
 
 def _alike(draw: Draw, n: int, k: int) -> Floats:
     """Types that are tenths of a per cent apart."""
-    return 1 + draw.uniform(0, 5e-3, (n, k))
+    return 1 + draw.uniform(0, 0.005, (n, k))
 
 
 def _nearly_equal(draw: Draw, n: int, k: int) -> Floats:
-    return 1 + draw.uniform(0, 1e-9, (n, k))
+    return 1 + draw.uniform(0, 10.0**-9, (n, k))
 
 
 def _twins(draw: Draw, n: int, k: int) -> Floats:
@@ -93,7 +93,7 @@ def _six_orders(draw: Draw, n: int, k: int) -> Floats:
 
 def _specialists(draw: Draw, n: int, k: int) -> Floats:
     """Each tenant is fast on one type and about equally slow on the others."""
-    speeds = 1 + draw.uniform(0, 1e-2, (n, k))
+    speeds = 1 + draw.uniform(0, 0.01, (n, k))
     speeds[np.arange(n), draw.integers(0, k, n)] = draw.uniform(2, 20, n)
     return speeds
 
@@ -246,7 +246,7 @@ FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
     "oef-noncooperative": (
         (Family("integers", gpus="equal", second="six orders", power=2.0, digits=2), 276),
         (Family("integers", gpus="equal", power=2.0, digits=2), 2),
-        (Family("generic", gpus="equal", noise=1e-6), 733),
+        (Family("generic", gpus="equal", noise=10.0**-6), 733),
         (Family("integers", gpus="tiny", power=0.1), 68),
     ),
 }

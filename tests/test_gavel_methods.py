@@ -96,11 +96,11 @@ def hard_jobs(kind: str, n: int, k: int, draw: np.random.Generator) -> hetopt.In
     if kind == "integers":
         speed = draw.integers(1, 4, (n, k)).astype(float)
     elif kind == "nearly equal":
-        speed = 1 + draw.uniform(0, 1e-9, (n, k))
+        speed = 1 + draw.uniform(0, 10.0**-9, (n, k))
     elif kind == "six orders":
         speed = 10 ** draw.uniform(-3, 3, (n, k))
     else:
-        speed = draw.uniform(1, 10, (6, k))[draw.integers(0, 6, n)] * draw.lognormal(0, 1e-3, (n, k))
+        speed = draw.uniform(1, 10, (6, k))[draw.integers(0, 6, n)] * draw.lognormal(0, 0.001, (n, k))
     if kind == "no place":
         speed[: n // 3, 1:], capacity[0] = 0.0, 0
     demand = np.where(demand <= np.where(speed > 0, capacity, 0).max(axis=1), demand, 1)

@@ -145,7 +145,7 @@ def test_speeds_may_be_twelve_orders_apart() -> None:
 def test_at_the_time_limit_the_point_is_feasible_and_the_bound_proven() -> None:
     inst = Instance.from_speedups(np.random.default_rng(0).uniform(1, 9, (300, 8)), [5] * 8, any_scale=True)
     best = hetopt.solve(oef.noncooperative(), inst).certificate.objective
-    stopped = hetopt.solve(oef.noncooperative(), inst, time_limit=1e-9)
+    stopped = hetopt.solve(oef.noncooperative(), inst, time_limit=10.0**-9)
     assert stopped.certificate.status == "time_limit"
     assert stopped.certificate.violation <= FEASIBILITY
     assert 0 < stopped.certificate.objective < best < stopped.certificate.bound
@@ -168,7 +168,7 @@ def test_members_of_a_group_take_one_type_after_the_other() -> None:
 
 
 def test_small_parts_and_light_members_keep_their_digits() -> None:
-    tiny = 1e-15
+    tiny = 10.0**-15
     group = np.zeros(2, dtype=np.intp)
     split = distributed(np.array([[1 - tiny, tiny]]), group[:1], np.array([3.0]))
     assert split[0, 1] == pytest.approx(tiny)
@@ -178,7 +178,7 @@ def test_small_parts_and_light_members_keep_their_digits() -> None:
 
 
 def test_rows_with_the_same_random_sum_stay_apart() -> None:
-    rows = np.array([[1, 1e-30], [1, 2e-30], [1, 1e-30]])
+    rows = np.array([[1, 10.0**-30], [1, 2 * 10.0**-30], [1, 10.0**-30]])
     distinct, group = noncooperative_method._distinct(rows)
     assert (distinct[group] == rows).all()
     assert len(distinct) == 2
