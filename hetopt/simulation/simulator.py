@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
@@ -119,7 +117,7 @@ def simulate(
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"is {until!r} s; it must be later than instance.time = {instance.time:g} s", "until")
     simulator = _simulator(system, instance, _environment(environment, overheads, speeds), patience)
-    with _rare_collections(), Progress(disable=progress is not True, transient=True) as bar:
+    with Progress(disable=progress is not True, transient=True) as bar:
         task, shown = bar.add_task("jobs finished", total=len(instance.jobs)), -1
         while simulator.step(until, limit):
             if progress is False or simulator.finished == shown:
@@ -130,22 +128,6 @@ def simulate(
             else:
                 progress(shown, len(instance.jobs))
     return simulator.log()
-
-
-NEW_OBJECTS = 50_000
-"""New objects after which a simulation looks for garbage. Nearly all of them stay, as rows of the log; with Python's
-default, 700, looking took 6 to 13 % of the time."""
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Collect garbage after :data:`NEW_OBJECTS` new objects; never if it is switched off."""
-    first, *others = gc.get_threshold()
-    gc.set_threshold(first and max(first, NEW_OBJECTS), *others)
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, *others)
 
 
 def _environment(given: Environment | None, overheads: Overhead | None, speeds: SpeedModel | None) -> Environment:
