@@ -8,7 +8,7 @@ import families
 import numpy as np
 import pytest
 from families import MARKETS, ROUNDS, SPEEDS, Family, judging, tuning
-from hunt import Method, hunt
+from slow_inputs import Method, slowest
 
 
 def test_families_are_distinct_and_each_is_in_one_half() -> None:
@@ -45,8 +45,8 @@ def test_settings_change_the_speeds() -> None:
     assert (mixed[1::2] == np.rint(mixed[1::2])).all()
     spread = Family("generic", spread=6.0).speed_table(np.random.default_rng(0), 6, 3) / base
     assert spread == pytest.approx(np.broadcast_to(spread[0], (6, 3)))
-    noisy = Family("generic", noise=1e-3).speed_table(np.random.default_rng(0), 6, 3)
-    assert 0 < np.abs(noisy / base - 1).max() < 1e-2
+    noisy = Family("generic", noise=0.001).speed_table(np.random.default_rng(0), 6, 3)
+    assert 0 < np.abs(noisy / base - 1).max() < 0.01
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Planted(Method):
     """Is slow where three settings come together."""
 
     def seconds(self, family: Family, seed: int) -> float:
-        return 1.0 + (family.second == "curve") + (family.spread > 0) + 3 * (family.weights == "one huge") + seed * 1e-6
+        return 1.0 + (family.second == "curve") + (family.spread > 0) + 3 * (family.weights == "one huge")
 
 
 def test_the_search_finds_what_is_slow() -> None:
-    worst = hunt(Planted(lambda _: None, 1, 1, 1), tries=300, report=lambda _: None)[0][1]
+    worst = slowest(Planted(lambda _: None, 1, 1, 1), tries=300, report=lambda _: None)[0][1]
     assert (worst.second, worst.spread > 0, worst.weights) == ("curve", True, "one huge")

@@ -20,10 +20,10 @@ import hetopt
 from hetopt.data.array_types import Floats
 from hetopt.executor.engines.nvidia import NoGPUs, find_gpus
 from hetopt.models import oef
-from hetopt.tolerances import PROVEN
+from hetopt.tolerances import GAP, PROVEN
 
 TYPES = 10
-TOLERANCES = (1e-4, 1e-6)
+TOLERANCES = (100 * GAP, GAP)
 CASES = [
     # tenants, tenants in `make test`, whether hetopt's method runs in the same test
     (400, 30, True),

@@ -24,7 +24,7 @@ from hetopt import (
     Plan,
     Server,
 )
-from hetopt.decisions.placers import NoServerFits, Placer, pack
+from hetopt.decisions.placers import FreeGPUs, NoServerFits, Placer, pack
 from hetopt.decisions.system import check_placement
 
 PLACERS = [HierarchicalPlacer(), HierarchicalPlacer(sticky=False), MoreWorkersFirst(), MoreWorkersFirst(sticky=True)]
@@ -147,6 +147,23 @@ def test_pack_takes_the_fewest_servers(gpus: int, sizes: list[int]) -> None:
     assert sum(seats.values()) == gpus
     assert len(seats) == fewest
     assert all(0 < n <= free[s] for s, n in seats.items())
+
+
+@given(st.data())
+def test_servers_are_found_by_their_free_gpus_after_every_change(data: st.DataObject) -> None:
+    """Against a search of all servers."""
+    names = [f"s{i}" for i in range(data.draw(st.integers(1, 5)))]
+    free = FreeGPUs({name: data.draw(st.integers(0, 4)) for name in names})
+    for _ in range(data.draw(st.integers(1, 6))):
+        near, gpus = data.draw(st.sets(st.sampled_from([*names, "other"]))), data.draw(st.integers(1, 5))
+        but = data.draw(st.sets(st.sampled_from(names)))
+        fits = [s for s in names if free[s] >= gpus and s not in but]
+        assert free.tightest(gpus, near, but) == min(fits, key=lambda s: (s not in near, free[s]), default=None)
+        order = sorted((s for s in names if free[s]), key=lambda s: (-free[s], s not in near))
+        assert list(free.emptiest_first(near)) == order
+        server = data.draw(st.sampled_from(names))
+        free.add({server: data.draw(st.integers(0, free[server]))}, -1)
+        free.add({data.draw(st.sampled_from(names)): data.draw(st.integers(0, 2))})
 
 
 @st.composite

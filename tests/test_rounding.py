@@ -24,7 +24,16 @@ from hetopt import (
     PrintedWholeGPUs,
     Tenant,
 )
-from hetopt.decisions.rounders import TICKS, Rounder, heaviest_packing, nearest, settled_to_zero, sums
+from hetopt.decisions.rounders import (
+    TICKS,
+    Rounder,
+    at_least_the_smallest,
+    heaviest_packing,
+    nearest,
+    not_too_far,
+    settled_to_zero,
+    sums,
+)
 from hetopt.formulations.traits import Traits
 from hetopt.tolerances import EQUAL
 
@@ -284,6 +293,25 @@ def test_nearest_point_equals_enumeration(data: st.DataObject) -> None:
     assert x.sum() == gpus
     assert all(v in s for v, s in zip(x.tolist(), usable, strict=False))
     assert ((deficit - x) ** 2).sum() <= best + EQUAL
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_numbers_that_are_left_out_are_in_no_nearest_point(data: st.DataObject) -> None:
+    """Ties included, so that the search among the others finds the same point as that among all."""
+    gpus, n = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
+    gangs = [data.draw(st.lists(st.integers(1, 7), max_size=3)) for _ in range(n)]
+    rule = data.draw(st.sampled_from([sums, at_least_the_smallest]))
+    usable = [rule(own, gpus) for own in gangs]
+    deficit = np.array(data.draw(st.lists(st.integers(-20, 20), min_size=n + 1, max_size=n + 1))) / 4
+    distance = {
+        point: ((deficit - (*point, gpus - sum(point))) ** 2).sum()
+        for point in itertools.product(*[numbers.tolist() for numbers in usable])
+        if sum(point) <= gpus
+    }
+    found = not_too_far(deficit, usable, gpus)
+    nearest_points = [point for point, own in distance.items() if own == min(distance.values())]
+    assert all(v in numbers for point in nearest_points for v, numbers in zip(point, found, strict=True))
 
 
 # -- jobs

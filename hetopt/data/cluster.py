@@ -135,6 +135,13 @@ class Cluster:
         return FrozenDict({t: sum(s.gpus.get(t, 0) for s in self.servers) for t in self.type_names})
 
     @cached_property
+    def seats(self) -> Mapping[str, Mapping[str, int]]:
+        """GPU type -> server -> its GPUs of that type, without servers that have none."""
+        return FrozenDict(
+            {t: FrozenDict({s.name: s.gpus[t] for s in self.servers if s.gpus.get(t)}) for t in self.type_names}
+        )
+
+    @cached_property
     def by_name(self) -> Mapping[str, Server]:
         """Server name -> server."""
         return FrozenDict({s.name: s for s in self.servers})

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TypeAlias
+
+from hetopt.checks import FrozenDict
 
 Hosts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Server -> GPU type -> GPUs of one job."""
@@ -20,8 +23,17 @@ def held_gpus(hosts: Hosts) -> dict[tuple[str, str], int]:
     return {(server, t): n for server, gpus in sorted(hosts.items()) for t, n in gpus.items() if n}
 
 
-def hosts_of(held: HeldGPUs) -> dict[str, dict[str, int]]:
+@lru_cache(maxsize=100_000)
+def on_one_server(server: str, gpu_type: str, gpus: int) -> Hosts:
+    """The hosts of a job on one server: the same object for all such jobs, of which a simulation has many."""
+    return FrozenDict({server: FrozenDict({gpu_type: gpus})})
+
+
+def hosts_of(held: HeldGPUs) -> Hosts:
     """Server -> GPU type -> GPUs; empty where the servers are not given."""
+    if len(held) == 1:
+        (((server, t), n),) = held.items()
+        return on_one_server(server, t, int(n)) if server else {}
     hosts: dict[str, dict[str, int]] = {}
     for (server, t), n in held.items():
         if server:

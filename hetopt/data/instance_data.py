@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
@@ -134,10 +134,13 @@ STATE_FIELDS = {f.name for f in dataclasses.fields(InstanceData)} - {"cluster", 
 
 def tenant_entity_names(instance: InstanceData) -> list[str]:
     """One name per (tenant, job type): that of the tenant if it has a single job type."""
+    return entity_names(instance.tenants)
+
+
+def entity_names(tenants: Iterable[Tenant]) -> list[str]:
+    """As :func:`tenant_entity_names`, of these tenants."""
     return [
-        t.name if len(t.job_types) == 1 else f"{t.name}/{job_type.name}"
-        for t in instance.tenants
-        for job_type in t.job_types
+        t.name if len(t.job_types) == 1 else f"{t.name}/{job_type.name}" for t in tenants for job_type in t.job_types
     ]
 
 

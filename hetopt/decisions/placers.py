@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, mapping, members, one_of
+from hetopt.data.gpu_locations import Hosts, on_one_server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Parallelism
 from hetopt.errors import InvalidOption, InvalidPlan
@@ -108,6 +111,58 @@ def _kinds(whole: Iterable[str], owner: str) -> tuple[Parallelism, ...]:
     return tuple(Parallelism(one_of(kind, Parallelism, f"{owner}.whole")) for kind in given)
 
 
+class FreeGPUs(dict[str, int]):
+    """Server -> free GPUs of one type, with the servers also in the order of these numbers.
+
+    So the tightest and the emptiest server are found in logarithmic time. Only :meth:`add` may change the numbers.
+    """
+
+    @cached_property
+    def _servers(self) -> tuple[str, ...]:
+        return tuple(self)
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {server: i for i, server in enumerate(self._servers)}
+
+    @cached_property
+    def _ascending(self) -> list[tuple[int, int]]:
+        """(free GPUs, position) of each server, sorted; built when it is first needed."""
+        return sorted((n, i) for i, n in enumerate(self.values()))
+
+    def add(self, seats: Seats, sign: int = 1) -> None:
+        """Free these seats; ``sign`` -1: take them."""
+        ordered: list[tuple[int, int]] | None = self.__dict__.get("_ascending")
+        for server, n in seats.items():
+            if ordered is not None:
+                i = self._position[server]
+                del ordered[bisect_left(ordered, (self[server], i))]
+                insort(ordered, (self[server] + sign * n, i))
+            self[server] += sign * n
+
+    def tightest(self, gpus: int, near: Collection[str], but: Collection[str] = ()) -> str | None:
+        """The server with the fewest free GPUs among those with ``gpus``, if possible one of ``near``; None if none.
+
+        Servers in ``but`` do not count. Ties go to the first server.
+        """
+        fits = [(self[s], self._position[s]) for s in near if s not in but and self.get(s, 0) >= gpus]
+        if fits:
+            return self._servers[min(fits)[1]]
+        ordered = self._ascending
+        rest = (self._servers[ordered[at][1]] for at in range(bisect_left(ordered, (gpus,)), len(ordered)))
+        return next((server for server in rest if server not in but), None)
+
+    def emptiest_first(self, near: Collection[str]) -> Iterator[str]:
+        """The servers with free GPUs, most first; of equal ones those of ``near`` first, then in their order."""
+        ordered, end = self._ascending, len(self._ascending)
+        while end and (most := ordered[end - 1][0]) > 0:
+            first = bisect_left(ordered, (most,))
+            close = {self._position[s] for s in near if self.get(s) == most}
+            yield from (self._servers[i] for i in sorted(close))
+            yield from (self._servers[i] for at in range(first, end) if (i := ordered[at][1]) not in close)
+            end = first
+
+
 def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats | None:
     """Seats for ``gpus`` GPUs on as few of the servers as possible, or None if there is not enough room.
 
@@ -115,27 +170,17 @@ def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats 
     holes to large gangs. Otherwise the emptiest server is filled and the rest packed in the same way, which takes the
     fewest servers. Ties go to the first server.
     """
-    near = set(near)
-    if gpus and (tight := _tightest(gpus, free, near)) is not None:
-        return {tight: gpus}
-    seats, left = {}, gpus
-    room = {server: n for server, n in free.items() if n > 0}
-    if sum(room.values()) < gpus:
-        return None
-    while left:
-        if (tight := _tightest(left, room, near)) is not None:
-            seats[tight] = left
-            return seats
-        server = max(room, key=lambda s: (room[s], s in near))
-        seats[server] = room.pop(server)
-        left -= seats[server]
+    room, near, seats = free if isinstance(free, FreeGPUs) else FreeGPUs(free), set(near), Seats()
+    if not gpus:
+        return seats
+    emptiest = room.emptiest_first(near)
+    while (tight := room.tightest(gpus, near, seats)) is None:
+        if (server := next(emptiest, None)) is None:
+            return None
+        seats[server] = room[server]
+        gpus -= room[server]
+    seats[tight] = gpus
     return seats
-
-
-def _tightest(gpus: int, free: Mapping[str, int], near: set[str]) -> str | None:
-    """The server with the tightest fit, among ``near`` if possible; None if no server has room."""
-    fits = (server for server, n in free.items() if n >= gpus)
-    return min(fits, key=lambda server: (server not in near, free[server]), default=None)
 
 
 @dataclass(frozen=True)
@@ -162,12 +207,17 @@ SeatChoice = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None
 """(job, GPUs, free GPUs by server, present servers) -> its seats, or None if there is not enough room."""
 
 
+NOWHERE: Mapping[str, Any] = FrozenDict()
+"""The servers, or seats, of a job without GPUs."""
+
+
 class PlannedGPUs(NamedTuple):
-    """The GPUs of one type that the plan gives to a job."""
+    """The GPUs of one type that the plan gives to a job, and its present seats on the type."""
 
     job: Job
     gpu_type: str
     gpus: int
+    before: Seats
 
 
 class PlacementRun:
@@ -194,25 +244,26 @@ class PlacementRun:
             raise InvalidPlan(
                 "the plan is over tenants; select their jobs first (hetopt.decisions.selection.LongestStarved)"
             )
-        self.instance, self.whole = instance, whole
-        self.servers = instance.cluster.by_name
-        self.x = np.rint(plan.x).astype(int)
-        self.entities = plan.entities
-        self.free: dict[str, Seats] = {t: self._empty(t) for t in self.entities.types}
+        self.whole, self.cluster, self.placed = whole, instance.cluster, instance.placed
+        x = np.rint(plan.x).astype(int)
+        rows, columns = np.nonzero(x)
+        jobs = [instance.job[plan.entities.names[i]] for i in rows.tolist()]
+        types = [plan.entities.types[k] for k in columns.tolist()]
+        self.planned = [
+            PlannedGPUs(job, t, n, self._before(job.name, t))
+            for job, t, n in zip(jobs, types, x[rows, columns].tolist(), strict=True)
+        ]
+        self.free = {t: FreeGPUs(self.cluster.seats[t]) for t in plan.entities.types}
         self.hosts: dict[str, dict[str, Seats]] = {}  # job -> GPU type -> server -> GPUs
         self.waiting: dict[str, WaitReason] = {}
+        self._fewest_servers: dict[tuple[str, int], int] = {}
 
     def run(self, rank: Callable[[Job, int], tuple[int, ...]], sticky: bool, consolidate: bool) -> Placement:
         """Keep the servers of jobs that stay, pack the others in the order of ``rank``, consolidate."""
-        planned = [
-            PlannedGPUs(self.instance.job[self.entities.names[i]], self.entities.types[k], int(self.x[i, k]))
-            for i, k in np.argwhere(self.x).tolist()
-        ]
         staying, others = list[PlannedGPUs](), list[PlannedGPUs]()
-        for one in planned:
-            before = self._before(one.job.name, one.gpu_type)
-            if sticky and sum(before.values()) == one.gpus:
-                self._take(one.job.name, one.gpu_type, before)
+        for one in self.planned:
+            if sticky and sum(one.before.values()) == one.gpus:
+                self._take(one.job.name, one.gpu_type, one.before)
                 staying.append(one)
             else:
                 others.append(one)
@@ -225,75 +276,73 @@ class PlacementRun:
 
     def _before(self, job: str, gpu_type: str) -> Seats:
         """The job's present seats on the type."""
-        placed = self.instance.placed.get(job, {})
-        return {server: gpus[gpu_type] for server, gpus in placed.items() if gpus.get(gpu_type, 0)}
+        return {server: n for server, gpus in self.placed.get(job, NOWHERE).items() if (n := gpus.get(gpu_type, 0))}
 
     def _take(self, job: str, gpu_type: str, seats: Seats) -> None:
-        for server, n in seats.items():
-            self.free[gpu_type][server] -= n
+        self.free[gpu_type].add(seats, -1)
         self.hosts.setdefault(job, {})[gpu_type] = seats
 
     def _release(self, job: str, gpu_type: str) -> Seats:
         seats = self.hosts[job].pop(gpu_type)
-        for server, n in seats.items():
-            self.free[gpu_type][server] += n
+        self.free[gpu_type].add(seats)
         return seats
 
-    def _place(self, job: Job, gpu_type: str, gpus: int) -> None:
-        near = {*self.instance.placed.get(job.name, {}), *self._servers(job.name)}
-        seats = self.choose(job, gpus, self.free[gpu_type], near)
+    def _place(self, job: Job, gpu_type: str, gpus: int, before: Seats) -> None:
+        own = {server for seats in self.hosts.get(job.name, NOWHERE).values() for server in seats}
+        seats = self.choose(job, gpus, self.free[gpu_type], own.union(self.placed.get(job.name, NOWHERE)))
         if seats is None:
             raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
-        if job.parallelism in self.whole and len({*seats, *self._servers(job.name)}) > 1:
-            for other in list(self.hosts.get(job.name, {})):
+        if job.parallelism in self.whole and len(own.union(seats)) > 1:
+            for other in list(self.hosts.get(job.name, NOWHERE)):
                 self._release(job.name, other)
             self.waiting[job.name] = NoServerFits(gpus, gpu_type, job.parallelism)
             return
-        self._take(job.name, gpu_type, seats)
-
-    def _servers(self, job: str) -> set[str]:
-        return {server for seats in self.hosts.get(job, {}).values() for server in seats}
+        self._take(job.name, gpu_type, before if seats == before else seats)
 
     def _consolidate(self, staying: list[PlannedGPUs]) -> None:
         """Move spread jobs into a single server with room, the cheapest migration first."""
 
         def migration_seconds(one: PlannedGPUs) -> float:
-            cards = [self.servers[s].nic_bytes_per_s for s in self.hosts[one.job.name][one.gpu_type]]
-            return one.job.checkpoint_bytes / min(cards)
+            return one.job.checkpoint_bytes / min(self.cluster.by_name[s].nic_bytes_per_s for s in one.before)
 
-        there = [one for one in staying if one.job.name not in self.waiting]
-        spread = [one for one in there if len(self.hosts[one.job.name][one.gpu_type]) > 1]
-        for job, t, n in sorted(spread, key=migration_seconds):
-            before = self._release(job.name, t)
+        spread = [one for one in staying if len(one.before) > 1 and one.job.name not in self.waiting]
+        for job, t, n, before in sorted(spread, key=migration_seconds):
+            self._release(job.name, t)
             seats = pack(n, self.free[t], before)
             self._take(job.name, t, before if seats is None or len(seats) > 1 else seats)
 
     def _placement(self) -> Placement:
-        hosts: dict[str, dict[str, Seats]] = {}
-        split = extra = moved = 0
-        for job, types in self.hosts.items():
-            own: dict[str, Seats] = {}
-            more, moves = 0, False
-            for t, seats in types.items():
-                for server, n in seats.items():
-                    own.setdefault(server, {})[t] = n
-                if len(seats) > 1:
-                    more += len(seats) - self._fewest(t, seats)
-                old = self._before(job, t)
-                moves |= bool(old) and old != seats and sum(old.values()) == sum(seats.values())
-            if own:
-                hosts[job] = own
-            split, extra, moved = split + (more > 0), extra + more, moved + moves
-        given_up = {"split": split, "extra_servers": extra, "moved": moved, "waiting": len(self.waiting)}
-        return Placement(hosts, self.waiting, given_up)
+        extra, moved = dict[str, int](), set[str]()
+        for job, t, gpus, before in self.planned:
+            if (seats := self.hosts.get(job.name, NOWHERE).get(t)) is None:  # the job waits
+                continue
+            if len(seats) > 1 and (more := len(seats) - self._fewest(t, gpus)):
+                extra[job.name] = extra.get(job.name, 0) + more
+            if before and before is not seats and sum(before.values()) == gpus:
+                moved.add(job.name)
+        hosts = {job: by_server(seats) for job, seats in self.hosts.items() if seats}
+        given_up = {"split": len(extra), "extra_servers": sum(extra.values()), "moved": len(moved)}
+        return Placement(hosts, self.waiting, {**given_up, "waiting": len(self.waiting)})
 
-    def _fewest(self, gpu_type: str, seats: Seats) -> int:
+    def _fewest(self, gpu_type: str, gpus: int) -> int:
         """The fewest servers of an empty cluster that have as many GPUs."""
-        return len(pack(sum(seats.values()), self._empty(gpu_type)) or {})
+        if (gpu_type, gpus) not in self._fewest_servers:
+            self._fewest_servers[gpu_type, gpus] = len(pack(gpus, self.cluster.seats[gpu_type]) or {})
+        return self._fewest_servers[gpu_type, gpus]
 
-    def _empty(self, gpu_type: str) -> Seats:
-        """The seats of an empty cluster."""
-        return {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
+
+def by_server(seats: Mapping[str, Seats]) -> Hosts:
+    """Server -> GPU type -> GPUs of a job, from GPU type -> server -> GPUs."""
+    if len(seats) == 1:
+        ((gpu_type, own),) = seats.items()
+        if len(own) == 1:
+            ((server, n),) = own.items()
+            return on_one_server(server, gpu_type, n)
+    hosts: dict[str, dict[str, int]] = {}
+    for gpu_type, own in seats.items():
+        for server, n in own.items():
+            hosts.setdefault(server, {})[gpu_type] = n
+    return FrozenDict({server: FrozenDict(gpus) for server, gpus in hosts.items()})
 
 
 LARGEST_TENSOR: Mapping[str, float] = FrozenDict(
@@ -381,7 +430,9 @@ def first_seats(gpus: int, free: Mapping[str, int]) -> Seats | None:
     """The first ``gpus`` free seats, server by server in the order of ``free``; None if there are fewer."""
     seats: Seats = {}
     for server, room in free.items():
-        if gpus > 0 and room > 0:
+        if gpus <= 0:
+            break
+        if room > 0:
             seats[server] = min(gpus, room)
             gpus -= seats[server]
     return None if gpus > 0 else seats

@@ -36,7 +36,7 @@ from hetopt.programs.linear import LinearProgram
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.tolerances import EQUAL, FEASIBILITY
+from hetopt.tolerances import EQUAL, FEASIBILITY, scale
 
 TICKS = 720_720_000
 """Ticks of one GPU (or of one round of a job). A multiple of 1, 2, …, 16, so that small fractions are exact."""
@@ -137,14 +137,16 @@ def gangs_by_type(entities: Entities, instance: Instance) -> list[list[list[int]
         return [[[] for _ in entities.types] for _ in entities.names]
     jobs, belongs, names = instance.entities("jobs"), members(instance), job_type_keys(instance)
     check_gangs_fit_one_type(jobs)
-    demand = jobs.demand.astype(int).tolist()
+    demand, allowed = jobs.demand.astype(int).tolist(), jobs.allowed.T.tolist()
     own: list[JobTypeKey] = [names[name] for name in entities.names]
-    return [[[demand[i] for i in belongs[o] if jobs.allowed[i, k]] for k in range(len(entities.types))] for o in own]
+    return [[[demand[i] for i in belongs[o] if can_run[i]] for can_run in allowed] for o in own]
 
 
 def at_least_the_smallest(gangs: Sequence[int], most: int) -> Int64s:
     """0, and all numbers of GPUs from the smallest gang to ``most``: OEF's starvation rule."""
-    return np.array([0, *range(min(gangs, default=most + 1), most + 1)], dtype=np.int64)
+    numbers = np.arange(min(most + 1, *gangs) - 1, most + 1) if gangs else np.zeros(1, dtype=np.int64)
+    numbers[0] = 0
+    return numbers
 
 
 def sums(gangs: Sequence[int], most: int) -> Int64s:
@@ -152,7 +154,8 @@ def sums(gangs: Sequence[int], most: int) -> Int64s:
     reachable, mask = 1, (1 << (most + 1)) - 1  # bit s: s GPUs can be filled
     for gang in gangs:
         reachable |= (reachable << gang) & mask
-    return np.array([s for s in range(most + 1) if reachable >> s & 1], dtype=np.int64)
+    bits = np.frombuffer(reachable.to_bytes(most // 8 + 1, "little"), dtype=np.uint8)
+    return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
 
 
 def nearest(deficit: Floats, usable: Sequence[Int64s], capacity: int) -> Int64s:
@@ -177,11 +180,12 @@ def nearest(deficit: Floats, usable: Sequence[Int64s], capacity: int) -> Int64s:
     Dynamic programme over the GPUs used by the first e entities: exact. If the promised shares are an average of
     usable points, the squared deviation grows by at most the points' squared diameter D² per round (the nearest
     point is at least as near as the average over those points), so that the deviation is at most D·sqrt(rounds).
+    The programme goes through the few numbers that can be part of the nearest point alone (:func:`not_too_far`).
     """
     best = np.full(capacity + 1, np.inf)
     best[0] = 0.0
     chosen: list[Int64s] = []
-    for gpus, numbers in zip(deficit[:-1], usable, strict=True):
+    for gpus, numbers in zip(deficit[:-1], not_too_far(deficit, usable, capacity), strict=True):
         cost = np.full((len(numbers), capacity + 1), np.inf)
         for row, n in zip(cost, numbers.tolist(), strict=True):
             row[n:] = best[: capacity + 1 - n] + (gpus - n) ** 2
@@ -195,6 +199,68 @@ def nearest(deficit: Floats, usable: Sequence[Int64s], capacity: int) -> Int64s:
         x[e] = chosen[e][used]
         used -= int(x[e])
     return x
+
+
+PRICE_STEPS = 20
+"""Most halvings of the interval of the price in :func:`not_too_far`; any price gives a valid bound."""
+
+
+def not_too_far(deficit: Floats, usable: Sequence[Int64s], capacity: int) -> list[Int64s]:
+    """``usable`` without numbers that no nearest point has; parameters as of :func:`nearest`.
+
+    Notes
+    -----
+    With a price 2p for each GPU the entities are independent, and each takes the usable number (idle GPUs: the whole
+    number >= 0) nearest to ``deficit - p``. By weak duality, for every p, no point is nearer than
+
+        L(p) = sum_e min_n [(deficit[e] - n)² + 2 p n] - 2 p capacity,
+
+    and none with x[e] = n is nearer than L(p) plus what n costs more than the minimum in the bracket of e. So n is out
+    if that exceeds the squared distance of some point. A price at which the numbers sum to about the capacity is found
+    by bisection; the point takes the numbers at a price slightly too high, then, one after another while there is room,
+    those at a price slightly too low, and leaves the rest idle.
+    """
+    if not usable:
+        return []
+    sizes = np.array([len(numbers) for numbers in usable], dtype=np.intp)
+    flat, ends = np.concatenate(usable), np.cumsum(sizes)
+    starts, gpus, idle = ends - sizes, deficit[:-1], float(deficit[-1])
+    row = np.arange(len(sizes)) * (capacity + 1)
+    keys = flat + np.repeat(row, sizes)
+
+    def at(price: float) -> Int64s:
+        """(n,) the usable numbers nearest to the deficits less the price."""
+        target = np.clip(gpus - price, 0, capacity)
+        above = np.clip(np.searchsorted(keys, target + row), starts, ends - 1)
+        below = np.maximum(above - 1, starts)
+        return flat[np.where(target - flat[below] <= flat[above] - target, below, above)]
+
+    def spare(price: float) -> int:
+        return max(0, round(idle - price))
+
+    low, high = float(deficit.min()) - capacity - 1, float(deficit.max()) + 1
+    if at(0.0).sum() + spare(0.0) > capacity:
+        low = 0.0
+    else:
+        high = 0.0
+    for _ in range(PRICE_STEPS):
+        price = (low + high) / 2
+        used = at(price).sum() + spare(price)
+        low, high = (price, high) if used > capacity else (low, price)
+        if used == capacity:
+            break
+    point, more = at(high), at(low)
+    room = capacity - int(point.sum())
+    for e in np.flatnonzero(more > point).tolist():
+        if (step := int(more[e] - point[e])) <= room - spare(high):
+            point[e], room = more[e], room - step
+    distance = float(((gpus - point) ** 2).sum()) + (idle - room) ** 2
+    cost = (np.repeat(gpus, sizes) - flat) ** 2 + 2 * high * flat
+    least = np.minimum.reduceat(cost, starts)
+    bound = float(least.sum()) + (idle - spare(high)) ** 2 + 2 * high * (spare(high) - capacity)
+    slack = distance - bound + EQUAL * scale(distance, bound, *np.abs(least))
+    near = cost - np.repeat(least, sizes) <= slack
+    return [flat[a:b][near[a:b]] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 Usable = Literal["any", "smallest", "sums"]

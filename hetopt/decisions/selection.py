@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from hetopt.checks import FrozenDict
-from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, job_type_keys, members
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
@@ -73,53 +72,74 @@ class LongestStarved:
         jobs = instance.entities("jobs")
         ran = _last_ran(instance, state or {})
         order = _starved_first(instance, ran)
-        x = np.zeros(jobs.shape)
-        left = np.rint(plan.x)
+        fill = _Filling(jobs, self.mix)
+        left = np.rint(plan.x).tolist()
         names, belongs = job_type_keys(instance), members(instance)
+        rank = np.argsort(order)  # the inverse permutation
         for row, name in zip(left, plan.entities.names, strict=True):
-            own = set(belongs[names[name]])
-            self._fill(x, row, jobs, [i for i in order if i in own])
+            fill(row, sorted(belongs[names[name]], key=rank.item))
         if self.lend:
-            spare = left.sum(axis=0)
-            self._fill(x, spare, jobs, [i for i in order if not x[i].any()])
-            left = spare[None, :]
-        given_up = {**plan.given_up, "idle": plan.given_up.get("idle", 0.0) + float(left.sum())}
+            spare = np.sum(left, axis=0).tolist()
+            fill(spare, [i for i in order if i not in fill.gangs])
+            left = [spare]
+        x = np.zeros(jobs.shape)
+        for i, gang in fill.gangs.items():
+            x[i, list(gang)] = list(gang.values())
+        given_up = {**plan.given_up, "idle": plan.given_up.get("idle", 0.0) + float(np.sum(left))}
         return Plan(jobs, x, None, given_up, plan.certificate), FrozenDict(ran)
 
-    def _fill(self, x: Floats, left: Floats, jobs: Entities, order: list[int]) -> None:
-        """Give the GPUs ``left`` (k,) to the jobs in ``order``; changes ``x`` and ``left``."""
+
+class _Filling:
+    """Gives GPUs to jobs in some order; lists of Python numbers are faster than arrays for one job at a time.
+
+    Attributes
+    ----------
+    gangs:
+        Position of each job that runs -> GPU type, by position -> GPUs.
+    """
+
+    def __init__(self, jobs: Entities, mix: bool) -> None:
+        held = np.zeros(jobs.shape) if jobs.held is None else jobs.held
+        self.fastest = np.lexsort((-held, -jobs.task_speed)).tolist()  # by speed, GPUs held, the cluster's order
+        self.number = (jobs.task_speed > 0).sum(axis=1).tolist()  # of types that can run the job, the first of these
+        self.demand, self.mix = jobs.demand.tolist(), mix
+        self.gangs: dict[int, dict[int, float]] = {}
+
+    def __call__(self, left: list[float], order: Iterable[int]) -> None:
+        """Give the GPUs ``left`` of each type to the jobs in ``order``, in place."""
         for i in order:
-            if not left.any():
+            if not any(left):
                 return
-            gang = _gang(jobs, i, left, self.mix)
-            x[i] += gang
-            left -= gang
+            if gang := self._gang(i, left):
+                self.gangs[i] = gang
+                for k, n in gang.items():
+                    left[k] -= n
 
-
-def _gang(jobs: Entities, i: int, left: Floats, mix: bool) -> Floats:
-    """(k,) GPUs that job i takes of the GPUs ``left``: all that it demands, or none."""
-    demand, gang = jobs.demand[i], np.zeros(len(left))
-    held = np.zeros(len(left)) if jobs.held is None else jobs.held[i]
-    fastest = np.lexsort((-held, -jobs.task_speed[i]))  # by speed, then by GPUs held, then in the cluster's order
-    fastest = fastest[jobs.task_speed[i][fastest] > 0]
-    for k in fastest.tolist():
-        if left[k] >= demand:
-            gang[k] = demand
-            return gang
-    if mix and left[fastest].sum() >= demand:
-        for k in fastest.tolist():
-            gang[k] = min(left[k], demand - gang.sum())
-    return gang
+    def _gang(self, i: int, left: list[float]) -> dict[int, float]:
+        """The GPUs that job i takes of ``left``: all that it demands, or none."""
+        types, demand = self.fastest[i][: self.number[i]], self.demand[i]
+        for k in types:
+            if left[k] >= demand:
+                return {k: demand}
+        if not self.mix or sum(left[k] for k in types) < demand:
+            return {}
+        gang: dict[int, float] = {}
+        for k in types:
+            gang[k] = min(left[k], demand - sum(gang.values()))
+        return gang
 
 
 def _last_ran(instance: Instance, state: Mapping[str, float]) -> dict[str, float]:
     """Job -> second at which it last ran: now, if it holds GPUs."""
-    ran = {job.name: state[job.name] for job in instance.jobs if job.name in state}
-    now = {job.name: instance.time for job in instance.jobs if any(instance.held.get(job.name, {}).values())}
-    return ran | now
+    jobs = instance.entities("jobs")
+    holders = [] if jobs.held is None else np.flatnonzero(jobs.held.any(axis=1)).tolist()
+    ran = {name: state[name] for name in jobs.names if name in state}
+    return ran | {jobs.names[i]: instance.time for i in holders}
 
 
 def _starved_first(instance: Instance, ran: Mapping[str, float]) -> list[int]:
     """Positions of the jobs, longest starved first."""
-    since = [ran.get(job.name, job.arrival) for job in instance.jobs]
-    return sorted(range(len(since)), key=lambda i: (since[i], instance.jobs[i].arrival, i))
+    arrival = instance.job_array("arrival")
+    since = np.array([ran.get(job.name, job.arrival) for job in instance.jobs])
+    order: list[int] = np.lexsort((arrival, since)).tolist()
+    return order

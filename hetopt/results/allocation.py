@@ -225,8 +225,10 @@ class Placement:
     def __post_init__(self) -> None:
         hosts = {}
         for job, there in any_mapping(self.hosts, "hosts", InvalidPlan, "from jobs to servers").items():
-            own = any_mapping(there, ("hosts", Item(job)), InvalidPlan, "from servers to GPUs").items()
-            hosts[job] = FrozenDict({server: FrozenDict(gpus) for server, gpus in own})
+            if type(there) is not FrozenDict:  # those of a placer are frozen, and many jobs share one
+                own = any_mapping(there, ("hosts", Item(job)), InvalidPlan, "from servers to GPUs").items()
+                there = FrozenDict({server: FrozenDict(gpus) for server, gpus in own})
+            hosts[job] = there
         object.__setattr__(self, "hosts", FrozenDict(hosts))
         object.__setattr__(self, "waiting", FrozenDict(self.waiting))
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))

@@ -56,7 +56,7 @@ class ExecutionModel:
         self.rate_of: Rate = speeds.on(instance.cluster)
         self.merge_seconds: float = getattr(environment.overheads, "merge_seconds", 0.0)
         self.disks = None if environment.datasets is None else environment.datasets.on(instance.cluster)
-        self._places: dict[bytes, JobPlacement] = {}
+        self._places: dict[object, JobPlacement] = {}
 
     def place(self, decision: Decision, row: int) -> JobPlacement:
         """The GPUs of the job in that row of the decision."""
@@ -64,8 +64,14 @@ class ExecutionModel:
         if decision.placement is None:
             return self._by_type(gpus)
         name = decision.entities.names[row]
-        hosts = decision.placement.hosts[name]
-        return JobPlacement(gpus, held_gpus(hosts), hosts, decision.placement.replicas.get(name, {}))
+        hosts, replicas = decision.placement.hosts[name], decision.placement.replicas.get(name, {})
+        if len(hosts) > 1 or replicas:
+            return JobPlacement(gpus, held_gpus(hosts), hosts, replicas)
+        ((server, own),) = hosts.items()
+        key = server, *own.items()
+        if key not in self._places:
+            self._places[key] = JobPlacement(gpus.copy(), held_gpus(hosts), hosts)
+        return self._places[key]
 
     def _by_type(self, gpus: Floats) -> JobPlacement:
         """GPUs by type, without servers."""

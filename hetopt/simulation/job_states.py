@@ -84,6 +84,8 @@ class JobStates:
         (n,) progress is recorded until ``since``; training begins, or began, at ``ready``.
     running, number_running:
         (n,) whether it holds GPUs; number of these jobs.
+    ran:
+        (n,) whether it holds GPUs or has held some.
     held, gpus_held:
         (n, k) GPUs that it holds now; the sum over all jobs and types.
     switches, first_round, rounds, lost, wasted:
@@ -104,7 +106,7 @@ class JobStates:
         self.work = np.array(instance.job_array("work"))
         self.left = np.array(instance.job_array("work_left"))
         self.rate, self.since, self.ready = (np.zeros(n) for _ in range(3))
-        self.running = np.zeros(n, dtype=bool)
+        self.running, self.ran = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         self.held = np.zeros(self.entities.shape)
         self.number_running, self.gpus_held = 0, 0.0
         # Lists are faster than arrays for access job by job.
@@ -144,6 +146,7 @@ class JobStates:
         if self.running[i]:
             self._uncount(i)
         self.running[i], self.since[i], self.held[i], self.where[i] = True, time, gpus, where
+        self.ran[i] = True
         self.failed.discard(i)
         self.number_running += 1
         self.gpus_held += sum(where.values())

@@ -94,4 +94,4 @@ def _servers(where: HeldGPUs, cluster: Cluster) -> set[str]:
     """The servers in ``where``; without servers, all servers with GPUs of its types."""
     named = {server for server, _ in where if server}
     types = {t for server, t in where if not server}
-    return named | {s.name for s in cluster.servers if any(s.gpus.get(t, 0) for t in types)}
+    return named.union(*(cluster.seats[t] for t in types))

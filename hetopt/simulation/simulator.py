@@ -223,8 +223,9 @@ class Simulator:
             lambda time, what: self._schedule(time, EventKind.PROFILE, what),
             self._arrive,
         )
-        for i in unfinished.tolist():
-            self.dispatcher.start_held(instance, i, steps.places)
+        places = steps.places
+        for i in unfinished.tolist() if instance.held or instance.placed else ():
+            self.dispatcher.start_held(instance, i, places)
 
     @property
     def time(self) -> float:

@@ -7,9 +7,11 @@ slices of its arrays. Mappings such as ``held`` are built only when they are rea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +21,8 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, JobTypeKey, job_type_key, job_type_keys
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus, hosts_of
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job, Tenant
+from hetopt.data.instance_data import entity_names
+from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.decisions.system import JobCopy
 from hetopt.simulation.estimate_errors import estimated_left
 from hetopt.simulation.job_states import JobStates
@@ -55,6 +58,10 @@ class LazyMapping(Mapping[str, Value]):
     def __getitem__(self, key: str) -> Value:
         return self._made[key]
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of any mapping; without this, a missing key raises an error within."""
+        return self._made.get(key, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._made)
 
@@ -74,10 +81,9 @@ class VisibleJobs:
     def __init__(self, view: InstanceView, who: Positions, cluster: Cluster) -> None:
         all_jobs, estimated = view.estimated_jobs, view.estimated
         self.who, self.cluster = who, cluster
-        self.jobs = tuple(estimated.jobs[i] for i in who.tolist())
-        self.names = tuple(all_jobs.names[i] for i in who.tolist())
-        self.by_name = {job.name: job for job in self.jobs}
-        self.position = {name: i for i, name in enumerate(self.names)}
+        self.jobs, self.names = tuple(view.jobs[who].tolist()), tuple(view.names[who].tolist())
+        self.by_name = dict(zip(self.names, self.jobs, strict=True))
+        self.position = dict(zip(self.names, range(len(who)), strict=True))
         self.columns = {key: _read_only(estimated.job_array(key)[who]) for key in COLUMNS}
         any_type = _read_only(all_jobs.task_speed[who])
         demand = _read_only(all_jobs.demand[who])
@@ -94,8 +100,7 @@ class VisibleJobs:
             "capacity": capacity,
             "positions": self.position,
         }
-        self.owners = frozenset(view.owner[name] for name in self.names if name in view.owner)
-        self.tenants, self.entity_of = view.tenants(self.owners)
+        self.tenants, self.entity_of = view.tenants(frozenset(np.unique(view.owner_number[who]).tolist()))
 
 
 class InstanceView:
@@ -125,22 +130,37 @@ class InstanceView:
         self.owner: dict[str, JobTypeKey] = {
             j.name: job_type_key(j, tenants) for j in instance.jobs if tenants and j.tenant is not None
         }
+        self.jobs, self.names = _objects(estimated.jobs), _objects(self.true_jobs.names)
         names = {key: name for name, key in job_type_keys(instance).items()}
+        numbers = {key: number for number, key in enumerate(names)}
+        owners = map(self.owner.get, self.true_jobs.names)
+        self.owner_number = np.array([-1 if owner is None else numbers[owner] for owner in owners])
+        self._job_types = [(t, kind) for t in estimated.tenants for kind in t.job_types]
         self.throughput_column = {job: names[owner] for job, owner in self.owner.items()}
         speedups = instance.entities("tenants").speed if tenants else ()
         self._speedups = dict(zip(names, speedups, strict=True))
         self._visible: VisibleJobs | None = None
-        self._tenants_of: tuple[frozenset[JobTypeKey], tuple[Tenant, ...], dict[JobTypeKey, str]]
+        self._tenants_of: tuple[frozenset[int], tuple[Tenant, ...], dict[JobTypeKey, str]]
         self._tenants_of = frozenset(), (), {}
+        self._partial: dict[tuple[str, tuple[str, ...]], Tenant] = {}
 
-    def tenants(self, present: frozenset[JobTypeKey]) -> tuple[tuple[Tenant, ...], dict[JobTypeKey, str]]:
-        """The tenants with the job types ``present``, and the entity name of each."""
+    def tenants(self, present: frozenset[int]) -> tuple[tuple[Tenant, ...], dict[JobTypeKey, str]]:
+        """The tenants with the job types of these numbers, and the entity name of each."""
         if present != self._tenants_of[0]:
-            kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.estimated.tenants}
-            tenants = tuple(replace(t, job_types=own) for t, own in kinds.items() if own)
-            names = job_type_keys(Instance(self.estimated.cluster, tenants=tenants))
-            self._tenants_of = present, tenants, {owner: name for name, owner in names.items()}
+            pairs = [self._job_types[number] for number in sorted(present) if number >= 0]
+            kinds = {t.name: (t, [kind for _, kind in own]) for t, own in groupby(pairs, itemgetter(0))}
+            tenants = tuple(self._tenant(t, tuple(own)) for t, own in kinds.values())
+            keys = [(t.name, kind.name) for t, kind in pairs]
+            names = dict(zip(keys, entity_names(tenants), strict=True))
+            self._tenants_of = present, tenants, names
         return self._tenants_of[1:]
+
+    def _tenant(self, tenant: Tenant, job_types: tuple[JobType, ...]) -> Tenant:
+        """The tenant with some of its job types."""
+        key = tenant.name, tuple(kind.name for kind in job_types)
+        if key not in self._partial:
+            self._partial[key] = replace(tenant, job_types=job_types)
+        return self._partial[key]
 
     def instance(self, time: float, who: Positions, cluster: Cluster, states: JobStates) -> Instance:
         """The instance with the jobs ``who`` and the tenants and job types that have one of them.
@@ -153,22 +173,20 @@ class InstanceView:
             visible = self._visible = VisibleJobs(self, who, cluster)
         estimate = visible.columns["work"]
         left = _read_only(estimated_left(estimate, states.work[who] - states.left_at(time, who)))
-        ran = [i for i in who.tolist() if states.where[i] is not None]
-        where, running = [states.where[i] for i in ran], states.running[ran].tolist()
+        ran = who[states.ran[who]]
+        where = {i: states.where[i] or {} for i in who[states.running[who]].tolist()}
         fields = {
             "cluster": cluster,
             "tenants": visible.tenants,
             "jobs": visible.jobs,
             "time": time,
-            "held": LazyMapping(lambda: self._held(visible, ran, where, running)) if ran else {},
+            "held": LazyMapping(lambda: self._held(visible, ran, where)) if len(ran) else {},
             "done": LazyMapping(lambda: dict(zip(visible.names, (estimate - left).tolist(), strict=True))),
-            "placed": LazyMapping(lambda: _placed([self.estimated_jobs.names[i] for i in ran], where, running))
-            if ran
-            else {},
+            "placed": LazyMapping(lambda: self._placed(where)) if len(ran) else {},
             "name": self.estimated.name,
             "source": self.estimated.source,
         }
-        held = _read_only(states.held[who]) if ran else None
+        held = _read_only(states.held[who]) if len(ran) else None
         return Instance.of_entities(
             fields,
             visible.by_name,
@@ -176,19 +194,23 @@ class InstanceView:
             lambda instance: Entities(**visible.arrays, held=held, instance=instance),
         )
 
-    def _held(
-        self, visible: VisibleJobs, ran: list[int], where: list[HeldGPUs | None], running: list[bool]
-    ) -> dict[str, Mapping[str, float]]:
+    def _held(self, visible: VisibleJobs, ran: Positions, where: Mapping[int, HeldGPUs]) -> dict[str, Any]:
+        """Entity -> GPU type -> GPUs; ``where``: of the running jobs."""
         held: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for i, gpus, runs in zip(ran, where, running, strict=True):
+        for i in ran.tolist():
             name = self.estimated_jobs.names[i]
             rows = [held[name]]
             if name in self.owner:
                 rows.append(held[visible.entity_of[self.owner[name]]])
-            for (_, t), n in (gpus or {}).items() if runs else ():
+            for (_, t), n in where.get(i, {}).items():
                 for row in rows:
                     row[t] += n
         return dict(held)
+
+    def _placed(self, where: Mapping[int, HeldGPUs]) -> dict[str, Hosts]:
+        """Running job -> server -> GPU type -> GPUs."""
+        placed = {self.estimated_jobs.names[i]: hosts_of(gpus) for i, gpus in where.items()}
+        return {name: hosts for name, hosts in placed.items() if hosts}
 
     def throughput(self, i: int, gpus: Floats, rate: float) -> float:
         """Normalised throughput of a job: GPUs times its tenant's speedups, reduced as its rate is."""
@@ -204,9 +226,11 @@ class InstanceView:
         return self.throughput(i, gpus, copy.rate)
 
 
-def _placed(names: list[str], where: list[HeldGPUs | None], running: list[bool]) -> dict[str, Hosts]:
-    placed = {n: hosts_of(gpus or {}) for n, gpus, runs in zip(names, where, running, strict=True) if runs}
-    return {name: hosts for name, hosts in placed.items() if hosts}
+def _objects(items: Sequence[object]) -> Any:
+    """(n,) the items as an array, from which numpy takes some faster than Python does."""
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
 
 
 def _read_only(array: Any) -> Any:

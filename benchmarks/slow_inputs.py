@@ -1,4 +1,4 @@
-"""Search for inputs on which a method takes longest: ``python benchmarks/hunt.py METHOD --tries 200``.
+"""Search for inputs on which a method takes longest: ``python benchmarks/slow_inputs.py METHOD --tries 200``.
 
 An evolutionary search over families and seeds: the slowest ones are changed in one setting at a time. The goal is CPU
 time, relative to the median of the families that it starts from. What it finds is kept in `families.FOUND`.
@@ -18,6 +18,7 @@ from families import GANGS, GPUS, MARKETS, ROUNDS, SPEEDS, WEIGHTS, Family, jobs
 
 import hetopt
 from hetopt.models import ceei, fft, gavel, hadar, hadare, oef
+from hetopt.tolerances import GAP
 
 SURVIVORS = 8
 """Inputs that are changed further."""
@@ -65,7 +66,7 @@ METHODS = {
     "makespan": Method(solving(gavel.makespan()), 2_048, 3, 1_536, gangs=True),
     "finish-time fairness": Method(solving(gavel.finish_time_fairness()), 2_048, 3, 1_536, gangs=True),
     "mean completion time": Method(solving(gavel.mean_completion_time()), 2_048, 3, 1_536, gangs=True),
-    "fft": Method(fft.FFT(options=hetopt.Options(gap=1e-4)), 4_000, 8, 1_000, gangs=True),
+    "fft": Method(fft.FFT(options=hetopt.Options(gap=100 * GAP)), 4_000, 8, 1_000, gangs=True),
     "hadar": Method(hadar.Hadar(), 2_048, 3, 240, gangs=True),
     "hadare": Method(hadare.HadarE(), 2_048, 3, 240, gangs=True),
 }
@@ -80,7 +81,7 @@ def changed(draw: np.random.Generator, family: Family, gangs: bool) -> Family:
         "weights": list(WEIGHTS),
         "power": [0.1, 0.3, 1.0, 2.0, 4.0],
         "spread": [0.0, 1.0, 3.0, 6.0],
-        "noise": [0.0, 1e-9, 1e-6, 1e-3, 0.1, 1.0],
+        "noise": [0.0, 10.0**-9, 10.0**-6, 0.001, 0.1, 1.0],
         "digits": [0, 1, 2, 3],
     }
     if gangs:
@@ -90,7 +91,7 @@ def changed(draw: np.random.Generator, family: Family, gangs: bool) -> Family:
     return replace(family, **{name: options[int(draw.integers(len(options)))]})
 
 
-def hunt(
+def slowest(
     method: Method, tries: int, seed: int = 0, report: Callable[[str], None] = print
 ) -> list[tuple[float, Family, int]]:
     """The inputs tried, slowest first: (CPU seconds, family, seed)."""
@@ -126,7 +127,7 @@ def main() -> None:
     parser.add_argument("--tries", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
-    for seconds, family, number in hunt(METHODS[chosen.method], chosen.tries, chosen.seed)[:10]:
+    for seconds, family, number in slowest(METHODS[chosen.method], chosen.tries, chosen.seed)[:10]:
         print(f"{seconds:.3f} s  {family}  seed {number}")
 
 
