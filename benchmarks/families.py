@@ -11,7 +11,7 @@ run there. Each row has a positive entry. Entity scales are arbitrary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -154,23 +154,58 @@ WEIGHTS: dict[str, Callable[[Draw, int], Floats]] = {
 
 @dataclass(frozen=True)
 class Family:
-    """Names of the parts."""
+    """A family of inputs.
+
+    Attributes
+    ----------
+    speeds, gpus, gangs, weights:
+        Names of the parts.
+    second:
+        Every other row has speeds of this family, if it is not empty.
+    power:
+        Speeds are raised to this power.
+    spread:
+        Types differ by up to this number of orders of magnitude.
+    noise:
+        Speeds have an error with this standard deviation of their logarithm.
+    digits:
+        Speeds are rounded to this number of significant digits; 0: not rounded.
+    """
 
     speeds: str
     gpus: str = "even"
     gangs: str = "single"
     weights: str = "equal"
+    second: str = ""
+    power: float = 1.0
+    spread: float = 0.0
+    noise: float = 0.0
+    digits: int = 0
 
     @property
     def name(self) -> str:
-        """The parts that differ from the defaults."""
-        plain = Family(self.speeds)
-        others = (part for part in ("gpus", "gangs", "weights") if getattr(self, part) != getattr(plain, part))
-        return ", ".join([self.speeds, *(f"{part} {getattr(self, part)}" for part in others)])
+        """The settings that differ from the defaults."""
+        names = [field.name for field in fields(self)[1:] if getattr(self, field.name) != field.default]
+        return ", ".join([self.speeds, *(f"{name} {getattr(self, name)}" for name in names)])
 
     def draw(self, seed: int) -> Draw:
         """The random generator of this family and seed."""
         return np.random.default_rng([seed, *self.name.encode()])
+
+    def speed_table(self, draw: Draw, n: int, k: int) -> Floats:
+        """(n, k) speeds."""
+        speeds = SPEEDS[self.speeds](draw, n, k)
+        if self.second:
+            speeds[1::2] = SPEEDS[self.second](draw, len(speeds[1::2]), k)
+        if self.spread:
+            speeds = speeds * 10 ** draw.uniform(-self.spread / 2, self.spread / 2, k)
+        if self.noise:
+            speeds = speeds * draw.lognormal(0, self.noise, (n, k))
+        speeds = speeds**self.power if self.power != 1.0 else speeds
+        if self.digits:
+            unit = 10.0 ** (np.floor(np.log10(np.where(speeds > 0, speeds, 1.0))) - self.digits + 1)
+            speeds = np.rint(speeds / unit) * unit
+        return speeds
 
 
 MARKETS = (
@@ -207,6 +242,10 @@ ROUNDS = (
 """Families of jobs in gangs."""
 
 
+FOUND: dict[str, tuple[tuple[Family, int], ...]] = {}
+"""Method of `hunt.METHODS` -> (family, seed) of inputs that the search found slow."""
+
+
 def tuning(families: Iterable[Family]) -> list[Family]:
     """The half on which parameters may be chosen."""
     return list(families)[::2]
@@ -220,7 +259,7 @@ def judging(families: Iterable[Family]) -> list[Family]:
 def market(family: Family, seed: int, tenants: int, types: int, gpus: int | None = None) -> hetopt.Instance:
     """Tenants with the family's speeds and weights; 55 GPUs of each type on average if ``gpus`` is None."""
     draw = family.draw(seed)
-    speeds = SPEEDS[family.speeds](draw, tenants, types)
+    speeds = family.speed_table(draw, tenants, types)
     capacity = GPUS[family.gpus](draw, 55 * types if gpus is None else gpus, types)
     slowest = np.where(speeds > 0, speeds, np.inf).min(axis=1, keepdims=True)
     weights = WEIGHTS[family.weights](draw, tenants)
@@ -233,7 +272,7 @@ def jobs(family: Family, seed: int, number: int, types: int, gpus: int) -> hetop
     A gang that needs more GPUs than there are of any type on which it can run is replaced by a single GPU.
     """
     draw = family.draw(seed)
-    speeds = SPEEDS[family.speeds](draw, number, types)
+    speeds = family.speed_table(draw, number, types)
     capacity = GPUS[family.gpus](draw, gpus, types)
     demand = draw.choice(GANGS[family.gangs], number)
     demand = np.where(demand <= np.where(speeds > 0, capacity, 0).max(axis=1), demand, 1)

@@ -166,7 +166,7 @@ def test_a_gpu_that_another_program_uses_is_not_granted(gpus: Node, tmp_path: Pa
         assert time.monotonic() < deadline, rows(database)
         controller.step()
         if witness.exists() and engine._gpus is not None:
-            busy += engine._gpus.fresh().busy.values()
+            busy += engine._gpus.node(max_age=0.0).busy.values()
         time.sleep(0.05)
     assert rows(database)[0]["state"] == "done", rows(database)[0]["reason"]
     assert busy == [], "the processes of its own lease"

@@ -1,0 +1,134 @@
+"""Search for inputs on which a method takes longest: ``python benchmarks/hunt.py METHOD --tries 200``.
+
+An evolutionary search over families and seeds: the slowest ones are changed in one setting at a time. The goal is CPU
+time, relative to the median of the families that it starts from. What it finds is kept in `families.FOUND`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from families import GANGS, GPUS, MARKETS, ROUNDS, SPEEDS, WEIGHTS, Family, jobs, market
+
+import hetopt
+from hetopt.models import ceei, fft, gavel, hadar, hadare, oef
+
+SURVIVORS = 8
+"""Inputs that are changed further."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is timed.
+
+    Attributes
+    ----------
+    run:
+        Solves an instance.
+    size, types, gpus:
+        Size of the instances.
+    gangs:
+        Whether it is for jobs in gangs; otherwise for tenants.
+    """
+
+    run: Callable[[hetopt.Instance], Any]
+    size: int
+    types: int
+    gpus: int
+    gangs: bool = False
+
+    def seconds(self, family: Family, seed: int) -> float:
+        """CPU time for one input."""
+        make = jobs if self.gangs else market
+        inst = make(family, seed, self.size, self.types, self.gpus)
+        began = time.process_time()
+        self.run(inst)
+        return time.process_time() - began
+
+
+def solving(formulation: hetopt.Formulation) -> Callable[[hetopt.Instance], Any]:
+    """Solve this formulation."""
+    return lambda inst: hetopt.solve(formulation, inst)
+
+
+METHODS = {
+    "oef-noncooperative": Method(solving(oef.noncooperative()), 5_000, 10, 550),
+    "oef-cooperative": Method(solving(oef.cooperative()), 200, 10, 550),
+    "ceei": Method(solving(ceei.equal_budgets()), 1_000, 3, 300),
+    "max-min": Method(solving(gavel.max_min_fairness()), 2_048, 3, 1_536, gangs=True),
+    "makespan": Method(solving(gavel.makespan()), 2_048, 3, 1_536, gangs=True),
+    "finish-time fairness": Method(solving(gavel.finish_time_fairness()), 2_048, 3, 1_536, gangs=True),
+    "mean completion time": Method(solving(gavel.mean_completion_time()), 2_048, 3, 1_536, gangs=True),
+    "fft": Method(fft.FFT(options=hetopt.Options(gap=1e-4)), 4_000, 8, 1_000, gangs=True),
+    "hadar": Method(hadar.Hadar(), 2_048, 3, 240, gangs=True),
+    "hadare": Method(hadare.HadarE(), 2_048, 3, 240, gangs=True),
+}
+
+
+def changed(draw: np.random.Generator, family: Family, gangs: bool) -> Family:
+    """``family`` with one other setting."""
+    choices: dict[str, Sequence[Any]] = {
+        "speeds": list(SPEEDS),
+        "second": ["", *SPEEDS],
+        "gpus": list(GPUS),
+        "weights": list(WEIGHTS),
+        "power": [0.1, 0.3, 1.0, 2.0, 4.0],
+        "spread": [0.0, 1.0, 3.0, 6.0],
+        "noise": [0.0, 1e-9, 1e-6, 1e-3, 0.1, 1.0],
+        "digits": [0, 1, 2, 3],
+    }
+    if gangs:
+        choices["gangs"] = list(GANGS)
+    name = str(draw.choice(list(choices)))
+    options = choices[name]
+    return replace(family, **{name: options[int(draw.integers(len(options)))]})
+
+
+def hunt(
+    method: Method, tries: int, seed: int = 0, report: Callable[[str], None] = print
+) -> list[tuple[float, Family, int]]:
+    """The inputs tried, slowest first: (CPU seconds, family, seed)."""
+    draw = np.random.default_rng(seed)
+    found = [(method.seconds(family, 0), family, 0) for family in (ROUNDS if method.gangs else MARKETS)]
+    median = statistics.median(seconds for seconds, _, _ in found)
+    known = {(family, number) for _, family, number in found}
+    worst = 0.0
+    for _ in range(tries):
+        found.sort(key=lambda each: -each[0])
+        if found[0][0] > worst:
+            worst, family, number = found[0]
+            report(f"{worst:.3f} s, {worst / median:.1f} times the median: {family.name}; seed {number}")
+        _, family, number = found[min(int(draw.integers(SURVIVORS)), len(found) - 1)]
+        if draw.random() < 0.2:
+            number = int(draw.integers(1_000))
+        else:
+            family = changed(draw, family, method.gangs)
+        if (family, number) in known:
+            continue
+        known.add((family, number))
+        try:
+            found.append((method.seconds(family, number), family, number))
+        except hetopt.HetoptError as problem:
+            report(f"{problem}: {family.name}; seed {number}")
+    return sorted(found, key=lambda each: -each[0])
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("method", choices=METHODS)
+    parser.add_argument("--tries", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    for seconds, family, number in hunt(METHODS[chosen.method], chosen.tries, chosen.seed)[:10]:
+        print(f"{seconds:.3f} s  {family}  seed {number}")
+
+
+if __name__ == "__main__":
+    main()
