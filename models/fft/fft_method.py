@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -47,37 +48,40 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     options = options.started()
     entities, program = compiled.entities, compiled.program
     x, most = packed(entities), most_gpus(entities)
-    used = int(entities.gpus(x).sum())
-    if len(program.c) <= FEW:
-        if used < most:
-            return optimise(program, options)
-        return _with_first(_by_program(program, used, options), program, used)
+    small, feasible = len(program.c) <= FEW, int(entities.gpus(x).sum()) == most
     found = None
-    if used < most:
-        found = _least_cost(program, entities, most, options, feasible=False)
-        if found.choice is None:
-            best = optimise(program.with_objectives(program.objectives[0]), replace(options, gap=0.0))
-            if best.status == "time_limit":
-                return optimise(program, options)
-            x, found, most = np.rint(best.share), None, round(best.objective)
+    if not feasible and not small:
+        found = _least_cost(_round(program, entities, most, options), options, feasible=False)
+    if not feasible and (found is None or found.choice is None):
+        best = optimise(program.with_objectives(program.objectives[0]), replace(options, gap=0.0))
+        if best.status == "time_limit":
+            return optimise(program, options)
+        x, most, found = np.rint(best.share), round(best.objective), None
     if found is None:
-        found = _least_cost(program, entities, most, options, feasible=True)
+        round_ = _round(program, entities, most, options if not small else None)
+        found = Found(None, np.inf, round_.bound, 0) if small else _least_cost(round_, options, feasible=True)
     if found.choice is None:
         found = replace(found, choice=np.where(x.any(axis=1), x.argmax(axis=1), -1))
-    return _with_first(_proven(program, entities, found, most, options), program, most)
+    point = _proven(program, entities, found, most, options)
+    first = program.with_objectives(program.objectives[0])
+    return replace(point, earlier=(Point(first, point.x, most, most, "optimal", method="packing"),))
 
 
-def _least_cost(program: LinearProgram, entities: Entities, used: int, options: Options, *, feasible: bool) -> Found:
-    """The least cost with ``used`` GPUs in use, by knapsacks; ``feasible`` if there is such a plan."""
+def _round(program: LinearProgram, entities: Entities, used: int, options: Options | None) -> Round:
+    """The round with ``used`` GPUs in use; its prices are 0 without ``options``."""
     able = entities.allowed
     cost = np.where(able, -program.c.reshape(able.shape), np.inf)
     demand, room = entities.demand.astype(np.intp), fillable(entities)
-    idle = int(room.sum()) - used
-    try:
-        price = gpu_prices(cost, demand, room, idle, options)
-    except NotSolved:  # infeasible or too late; bounds hold at any prices
-        price = np.zeros(len(room))
-    round_, start, bound = Round(cost, demand, room, idle, price), None, -np.inf
+    idle, price = int(room.sum()) - used, np.zeros(len(room))
+    if options is not None:
+        with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
+            price = gpu_prices(cost, demand, room, idle, options)
+    return Round(cost, demand, room, idle, price)
+
+
+def _least_cost(round_: Round, options: Options, *, feasible: bool) -> Found:
+    """The least cost by knapsacks; ``feasible`` if a plan is known to exist."""
+    start, bound = None, -np.inf
     if (alike := merged(round_, options.gap)) is not None:
         found = solve(alike.part, FINER * options.gap, options.deadline, feasible=feasible)
         bound = found.bound
@@ -113,12 +117,6 @@ def _by_program(program: LinearProgram, used: int, options: Options) -> Point:
     """The best point with ``used`` GPUs in use, by an integer program."""
     kept = program.keep(used)
     return run(kept.scaled(), options).unscaled(kept)
-
-
-def _with_first(point: Point, program: LinearProgram, used: int) -> Point:
-    """``point`` with itself as the point of the first objective before it."""
-    first = program.with_objectives(program.objectives[0])
-    return replace(point, earlier=(Point(first, point.x, used, used, "optimal", method="packing"),))
 
 
 METHOD = Method("fft-round", _serves, solve_round)

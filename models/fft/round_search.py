@@ -17,7 +17,7 @@ the core: these decide only how long it takes.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -31,8 +31,9 @@ from hetopt.tolerances import PROVEN
 LARGEST = 30_000_000
 """Largest table of all knapsacks (240 MB); larger cores are left to an integer program."""
 
-WITHOUT_PLAN = 8_000
-"""Places of the last core that is searched if no plan is known to exist."""
+LARGE = 8_000
+"""Places up to which the second core contains all that may be needed; and of the last core that is searched if no plan
+is known to exist."""
 
 CELLS = 5_000_000
 """Largest table of two types (40 MB, some 10 ms)."""
@@ -178,9 +179,10 @@ class _Search:
         many = NARROW
         while not self._is_done():
             whole = self._explore(many)
-            if whole or (self.choice is None and not self.feasible and many >= WITHOUT_PLAN):
+            if whole or (self.choice is None and not self.feasible and many >= LARGE):
                 break
-            many *= WIDER
+            needed = int(np.searchsorted(self.losses, self.target - self.round.bound))
+            many = needed if needed <= LARGE else many * WIDER
         return Found(self.choice, self.cost, min(self.bound, self.cost), self.passes)
 
     def _is_done(self) -> bool:
@@ -227,7 +229,7 @@ class _Search:
         bound, prices = ascended(core, prices, aim, STEPS)
         if not np.isfinite(bound):
             return np.inf
-        if self.passes <= 1 or self.choice is None:
+        if (self.passes <= 1 and bound < limit) or self.choice is None:
             self._start(core, prices, range(ORDERS))
         proven, width = bound, WIDTH
         while self.choice is not None:
@@ -241,11 +243,8 @@ class _Search:
             bound, prices = ascended(core, prices, limit, MORE_STEPS)
             if bound >= limit:
                 return limit
-            if np.isfinite(core.cost).sum() > 2 * NARROW:
-                before = self.cost
-                self._start(core, prices, [self.passes % 2])
-                if self.cost < before:
-                    continue
+            if self._improves(core, prices):
+                continue
             proven = max(proven, bound, self._search(core, prices, self.passes % 2, width, limit))
             if proven >= limit or not whole or width >= WIDEST:
                 break
@@ -263,12 +262,23 @@ class _Search:
             if self.choice is not None or self._is_late():
                 break
 
+    def _improves(self, core: Core, prices: Floats) -> bool:
+        """Whether the places of least loss in a large core contain a better plan, which then is taken."""
+        before = self.cost
+        for narrow in _narrowed(core, prices):
+            if narrow is not core and self.cost == before:
+                self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, before)
+        return self.cost < before
+
     def _search(self, core: Core, prices: Floats, order: int, width: int, target: float) -> float:
         """Search the core; the bound on its plans that this proves."""
         self.passes += 1
-        bound, choice = searched(core, prices, _order(core, prices, order), width, target)
+        bound, choice = searched(core, prices, _order(core, prices, order), width, target, self._is_late)
         if choice is not None:
-            choice = improved(core, choice)
+            runs = np.flatnonzero(choice >= 0)
+            cost = core.base + float(core.cost[runs, choice[runs]].sum())
+            if self.choice is None or cost - self.cost < self.cost - self.bound:
+                choice = improved(core, choice)
             plan = np.full(len(self.round.demand), -1)
             for e, i in core.fixed:
                 plan[e] = i
@@ -325,7 +335,14 @@ def _shrunk(core: Core, prices: Floats, limit: float) -> tuple[Core, Floats] | N
     return None if smaller is None else (smaller, smaller.part_of(core, prices))
 
 
-def searched(core: Core, prices: Floats, order: Positions, width: int, target: float) -> tuple[float, Positions | None]:
+def searched(
+    core: Core,
+    prices: Floats,
+    order: Positions,
+    width: int,
+    target: float,
+    is_late: Callable[[], bool] = lambda: False,
+) -> tuple[float, Positions | None]:
     """The cheapest plan below ``target`` that a search of this width finds, and a bound on all plans of the core.
 
     Returns
@@ -341,6 +358,8 @@ def searched(core: Core, prices: Floats, order: Positions, width: int, target: f
     dropped, steps = np.inf, []
     mix = np.random.default_rng(0).integers(1, 2**62, k)
     for t, j in enumerate(order.tolist()):
+        if is_late():
+            return -np.inf, None
         demand = int(core.demand[j])
         rest = table[t + 1]
         places = np.concatenate(
