@@ -30,7 +30,7 @@ from hetopt.solving.optimising import Method, optimise, run
 from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
 
-FINER = 0.9
+FINER = 0.5
 """Part of the gap up to which a round with merged types is solved; jobs may cost more in the split plan."""
 
 
