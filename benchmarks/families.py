@@ -11,7 +11,7 @@ run there. Each row has a positive entry. Entity scales are arbitrary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -242,8 +242,21 @@ ROUNDS = (
 """Families of jobs in gangs."""
 
 
-FOUND: dict[str, tuple[tuple[Family, int], ...]] = {}
-"""Method of `hunt.METHODS` -> (family, seed) of inputs that the search found slow."""
+FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
+    "oef-noncooperative": (
+        (Family("integers", gpus="equal", second="six orders", power=2.0, digits=2), 276),
+        (Family("integers", gpus="equal", power=2.0, digits=2), 2),
+        (Family("generic", gpus="equal", noise=1e-6), 733),
+        (Family("integers", gpus="tiny", power=0.1), 68),
+    ),
+    "fft": (
+        (Family("generic", gangs="one large", noise=0.1), 536),
+        (Family("generic", gangs="sixteen sizes", spread=6.0), 254),
+        (Family("generic", gangs="sixteen sizes", spread=6.0), 268),
+        (Family("noisy models", gangs="sixteen sizes", second="alike"), 0),
+    ),
+}
+"""Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""
 
 
 def tuning(families: Iterable[Family]) -> list[Family]:
@@ -286,3 +299,84 @@ def jobs(family: Family, seed: int, number: int, types: int, gpus: int) -> hetop
     }
     throughput = speeds * (scale * demand)[:, None]
     return hetopt.Instance.from_jobs(throughput, demand, work * demand, capacity.tolist(), time=300.0 * 200, **columns)
+
+
+NODES: dict[str, Callable[[Draw, int, int], Positions]] = {
+    "in turn": lambda _, nodes, k: 4 * (np.arange(nodes)[:, None] % k == np.arange(k)),
+    "each": lambda _, nodes, k: np.full((nodes, k), 4),
+    "single": lambda _, nodes, k: 1 * (np.arange(nodes)[:, None] % k == np.arange(k)),
+    "pairs": lambda _, nodes, k: 2 * (np.arange(nodes)[:, None] % k == np.arange(k)),
+    "mixed": lambda draw, nodes, k: draw.integers(0, 9, (nodes, k)) * (draw.random((nodes, k)) < 0.5),
+    "large": lambda _, nodes, k: np.full((nodes, k), 16),
+    "one large": lambda _, nodes, k: np.where(np.arange(nodes)[:, None] == 0, 64, np.eye(k, dtype=int)[[0] * nodes]),
+}
+"""(nodes, k) GPUs of each type on each node."""
+
+
+@dataclass(frozen=True)
+class NodeFamily(Family):
+    """Jobs of a family on nodes, for policies that choose servers.
+
+    Attributes
+    ----------
+    nodes:
+        Name of the GPUs of the nodes.
+    utility:
+        Utility of the jobs (Hadar).
+    cards:
+        Orders of magnitude by which the bandwidths of network cards differ.
+    """
+
+    nodes: str = "in turn"
+    utility: str = "negative-jct"
+    cards: float = 0.0
+
+
+ON_NODES = (
+    NodeFamily("generic", gangs="powers"),
+    NodeFamily("generic", gangs="powers", nodes="each"),
+    NodeFamily("curve", gangs="odd", nodes="mixed", utility="effective-throughput"),
+    NodeFamily("few models", gangs="powers", nodes="large"),
+    NodeFamily("incompatible", gangs="eight sizes", nodes="pairs", utility="relative-throughput"),
+    NodeFamily("unsorted", gangs="sixteen sizes", nodes="each", utility="relative-throughput"),
+    NodeFamily("six orders", gangs="odd", nodes="mixed", utility="weighted-jct"),
+    NodeFamily("nearly equal", nodes="single"),
+    NodeFamily("integers", gangs="powers", weights="lognormal", nodes="each", utility="weighted-throughput"),
+    NodeFamily("alike", gangs="even", nodes="large", utility="finished"),
+    NodeFamily("noisy models", gangs="threes", nodes="one large"),
+    NodeFamily("nested", weights="one huge", nodes="one large", utility="weighted-jct"),
+    NodeFamily("twins", gangs="large", nodes="each"),
+    NodeFamily("specialists", gangs="one large", nodes="large", utility="effective-throughput"),
+    NodeFamily("curve", nodes="large"),
+    NodeFamily("blocks", gangs="large", utility="relative-throughput"),
+    NodeFamily("unsorted", gangs="large", nodes="each", utility="finished", cards=2.0),
+    NodeFamily("unsorted", gangs="odd", utility="finished", cards=2.0),
+    NodeFamily("generic", gangs="sixteen sizes", nodes="pairs", cards=2.0),
+    NodeFamily("curve", gangs="threes", nodes="each", utility="finished", cards=2.0),
+)
+"""Families of jobs on nodes."""
+
+
+def on_nodes(family: NodeFamily, seed: int, number: int, types: int, nodes: int) -> hetopt.Instance:
+    """The jobs of a family on nodes, each with GPUs.
+
+    A gang that needs more GPUs than there are of all types on which it can run is replaced by a single GPU.
+    """
+    draw = family.draw(seed)
+    gpus = NODES[family.nodes](draw, nodes, types)
+    gpus[np.arange(nodes), np.arange(nodes) % types] += gpus.sum(axis=1) == 0
+    gpus[np.arange(types) % nodes, np.arange(types)] += gpus.sum(axis=0) == 0
+    bandwidth = hetopt.Server("any", {}).nic_bytes_per_s * 10 ** draw.uniform(
+        -family.cards / 2, family.cards / 2, nodes
+    )
+    flat = jobs(family, seed, number, types, int(gpus.sum()))
+    servers = [
+        hetopt.Server(f"n{h}", dict(zip(flat.cluster.type_names, row, strict=True)), nic_bytes_per_s=card)
+        for h, (row, card) in enumerate(zip(gpus.tolist(), bandwidth.tolist(), strict=True))
+    ]
+    cluster = hetopt.Cluster(flat.cluster.gpu_types, tuple(servers))
+    fitted = []
+    for job in flat.jobs:
+        able = sum(n for t, n in cluster.capacity.items() if job.throughput[t] > 0)
+        fitted.append(replace(job, demand=job.demand if job.demand <= able else 1, utility=family.utility))
+    return hetopt.Instance(cluster, jobs=tuple(fitted), time=flat.time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,7 @@ class Times(Generic[Input, Result]):
     Attributes
     ----------
     runs:
-        (family, input, result) of each run.
+        (family, input, result) of each run; empty if each is checked at once.
     """
 
     seconds: dict[Family, list[float]] = field(default_factory=dict)
@@ -48,18 +49,27 @@ def sweep(
     seeds: Iterable[int],
     make: Callable[[Family, int], Input],
     run: Callable[[Input], Result],
+    check: Callable[[Family, Input, Result], None] | None = None,
 ) -> Times[Input, Result]:
-    """Run on every family and seed; the summary goes to the benchmark's report."""
+    """Run on every family and seed; the summary goes to the benchmark's report.
+
+    ``check`` takes each run, outside its time, so that not all inputs have to fit in memory.
+    """
     times: Times[Input, Result] = Times()
 
     def every() -> None:
         for family in families:
             for seed in seeds:
                 made = make(family, seed)
+                gc.disable()  # else a run may pay for the collection of all that the process has
                 began = time.process_time()
                 result = run(made)
                 times.seconds.setdefault(family, []).append(time.process_time() - began)
-                times.runs.append((family, made, result))
+                gc.enable()
+                if check is None:
+                    times.runs.append((family, made, result))
+                else:
+                    check(family, made, result)
 
     benchmark.pedantic(every, rounds=1)
     benchmark.extra_info |= times.summary(families)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from families import GANGS, ROUNDS, Family, jobs
+from families import FOUND, GANGS, ROUNDS, Family, jobs
 from pytest_benchmark.fixture import BenchmarkFixture
 from sweep import sweep
 
@@ -91,6 +91,18 @@ def test_fft_round(benchmark: BenchmarkFixture, full: bool, sixteen: bool, gap: 
         benchmark.extra_info[family.name] = f"median {np.median(seconds):.2f} s, worst {max(seconds):.2f} s"
         if gap == COARSE:
             agree(a_round(family, 0, *(MIDDLE if full else SMALL)), gap)
+
+
+def test_fft_round_found_slow(benchmark: BenchmarkFixture, full: bool) -> None:
+    """First rounds that a search for slow inputs found."""
+    for family, seed in FOUND["fft"]:
+        instance = jobs(family, seed, *(FULL if full else SMALL))
+        round_ = instance, fft.FFT().advanced(instance, None)
+        began = time.process_time()
+        plan = plan_of(*round_, COARSE)
+        benchmark.extra_info[f"{family.name}, seed {seed}"] = time.process_time() - began
+        check(round_, plan, COARSE)
+    benchmark.pedantic(lambda: plan_of(*round_, COARSE), rounds=1)
 
 
 def test_fft_round_beside_highs(benchmark: BenchmarkFixture, full: bool) -> None:

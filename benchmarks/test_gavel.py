@@ -5,18 +5,23 @@ Each round is one seed: from an Instance whose arrays are not built yet to a cer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cvxpy as cp
+import families
 import numpy as np
 import pytest
+from families import MARKETS, ROUNDS
 from pytest_benchmark.fixture import BenchmarkFixture
+from sweep import sweep
 
 import hetopt
 from hetopt.data.rates import equal_share_rate
 from hetopt.models import allox, ceei, gavel
-from hetopt.tolerances import EQUAL, PROVEN
+from hetopt.tolerances import EQUAL, GAP, PROVEN
 
 SEEDS = 5
 Policy = Callable[[], hetopt.Formulation]
@@ -115,6 +120,62 @@ def test_equal_budgets(benchmark: BenchmarkFixture, full: bool) -> None:
     inst = hetopt.Instance.from_speedups(rows, [20] * 10)
     a = benchmark(lambda: hetopt.solve(ceei.equal_budgets(), inst))
     assert a.certificate.gap <= PROVEN
+
+
+JOBS = tuple(dict.fromkeys((*ROUNDS, *MARKETS)))
+TENANTS = {"max-min": gavel.max_min_fairness, "total throughput": gavel.total_throughput, "CEEI": ceei.equal_budgets}
+
+
+@pytest.mark.parametrize("name", [*POLICIES, "FIFO", "CEEI"])
+def test_families_of_jobs(benchmark: BenchmarkFixture, full: bool, name: str) -> None:
+    """2,048 jobs and 3 types of every family; HiGHS solves one in eight of the linear programs, too."""
+    policy = {**POLICIES, "FIFO": gavel.fifo, "CEEI": ceei.equal_budgets}[name]
+    n, linear = size(full), name in ("max-min", "total throughput", "makespan", "FIFO")
+    times = sweep(
+        benchmark,
+        JOBS,
+        range(4 if full else 1),
+        lambda family, seed: families.jobs(family, seed, n, 3, max(24, 3 * n // 4)),
+        lambda inst: hetopt.solve(policy(), inst),
+    )
+    _check_certified(times.runs, PROVEN if linear else GAP)
+    if linear:
+        _compare_with_highs(benchmark, times.runs[::8], policy)
+
+
+@pytest.mark.parametrize("name", TENANTS)
+def test_families_of_tenants(benchmark: BenchmarkFixture, full: bool, name: str) -> None:
+    """2,048 tenants and 3 types of every family."""
+    times = sweep(
+        benchmark,
+        MARKETS,
+        range(4 if full else 1),
+        lambda family, seed: families.market(family, seed, size(full), 3),
+        lambda inst: hetopt.solve(TENANTS[name](), inst),
+    )
+    _check_certified(times.runs, GAP if name == "CEEI" else PROVEN)
+    if name != "CEEI":
+        _compare_with_highs(benchmark, times.runs[::8], TENANTS[name])
+
+
+def _check_certified(runs: Sequence[tuple[Any, Any, hetopt.Allocation]], gap: float) -> None:
+    for _, _, a in runs:
+        assert a.certificate.measured
+        assert a.certificate.gap <= gap
+        assert a.certificate.violation <= EQUAL
+
+
+def _compare_with_highs(
+    benchmark: BenchmarkFixture, runs: Sequence[tuple[Any, hetopt.Instance, hetopt.Allocation]], policy: Policy
+) -> None:
+    """The same optimum as HiGHS on the plain program, and its seconds in the report."""
+    seconds = []
+    for _, inst, a in runs:
+        began = time.process_time()
+        plain = hetopt.solve(policy(), inst, method="simplex").certificate
+        seconds.append(time.process_time() - began)
+        assert a.certificate.objective == pytest.approx(plain.objective, rel=PEER_IS)
+    benchmark.extra_info |= {"HiGHS: median, s": statistics.median(seconds), "HiGHS: worst, s": max(seconds)}
 
 
 def test_water_filling(benchmark: BenchmarkFixture, full: bool) -> None:

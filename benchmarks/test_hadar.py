@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from families import ON_NODES, NodeFamily, on_nodes
 from pytest_benchmark.fixture import BenchmarkFixture
+from sweep import sweep
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
@@ -40,6 +42,21 @@ def nodes(number: int, each: bool) -> Cluster:
 def queue(jobs: int, seed: int, cluster: Cluster) -> Instance:
     """Jobs of the paper's workload, all waiting."""
     return from_trace(PhillyLike().table(10 * jobs + 500, seed=seed), cluster, jobs=jobs, seed=seed)
+
+
+@pytest.mark.parametrize("policy", [hadare.HadarE(), hadar.Hadar()], ids=lambda policy: type(policy).__name__)
+def test_families(benchmark: BenchmarkFixture, full: bool, policy: hadare.HadarE | hadar.Hadar) -> None:
+    """One decision about 2,048 waiting jobs on 60 nodes for every family; every node has work that can use it."""
+    number, nodes_ = (2048, 60) if full else (24, 6)
+
+    def make(family: NodeFamily, seed: int) -> Instance:
+        return on_nodes(family, seed, number, 3, nodes_)
+
+    times = sweep(benchmark, ON_NODES, range(3 if full else 1), make, lambda instance: policy(instance)[0])
+    for _, instance, plan in times.runs:
+        check_placement(plan, plan.placement, instance)
+        assert plan.x.sum() > 0
+    benchmark.extra_info["to reach, s"] = 1.0
 
 
 @pytest.mark.parametrize("each", [False, True], ids=["240 GPUs", "720 GPUs"])

@@ -1,4 +1,4 @@
-"""OEF for many tenants and 10 GPU types, from an `Instance` to an `Allocation`.
+"""Cooperative OEF for many tenants and 10 GPU types, from an `Instance` to an `Allocation`.
 
 Peers in the same run: HiGHS with the same program (all envy rows from the start), and cvxpy with ECOS, which
 OEF's authors use, up to the sizes where they finish in about a minute.
@@ -25,13 +25,11 @@ SEEDS = 5
 TYPES = 10
 CASES = [
     # (formulation, tenants, tenants in `make test`, seconds to reach)
-    (oef.noncooperative, 5_000, 450, 0.3),
-    (oef.noncooperative, 100_000, 900, 5.0),
     (oef.cooperative, 100, 45, 0.2),
     (oef.cooperative, 400, 60, 10.0),
     (oef.cooperative, 1_000, 80, 150.0),
 ]
-PEERS = {"noncooperative": 5_000, "cooperative": 100}
+PEERS = {"cooperative": 100}
 """Largest size at which the peers run."""
 
 

@@ -50,6 +50,10 @@ the largest of their kind, count as noise."""
 START = 1e-3
 """Relative gap of a result that is only the start of the next search; the value does not matter much."""
 
+GENERIC = 1e-12
+"""Random relative change of a program's numbers that lets no two of them tie, and the imbalance at which its basis
+counts as optimal: thousands of times the rounding error, and a thousandth of PROVEN."""
+
 CONVERGED = 1e-11
 """Interior points stop once their products are below this part of the optimum: 100 times finer than PROVEN, while
 rounding in the sums over some thousand entities leaves about 1e-13."""

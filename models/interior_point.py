@@ -15,13 +15,13 @@ on the optimum (:func:`bound`), which proves the result. Tables are (k, n) here:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hetopt.data.array_types import Floats
 from hetopt.models.concave import AlphaFair
-from hetopt.tolerances import CONVERGED, PROVEN, REGULAR
+from hetopt.tolerances import CONVERGED, PROVEN, REGULAR, START
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +123,10 @@ flat at the optimum, so rates have only half as many correct digits as the gain.
 RESIDUAL_LIMIT = 100.0
 """Value of the residuals, relative to the complementarity products, above which these are not decreased further."""
 
+REFINED = 1e-3
+"""Steps of linear programs are refined twice once residuals are worth more than this part of the complementarity
+products; in others residuals come from curvature."""
+
 BOUNDARY_FRACTION = 0.995
 """Largest fraction of the step to the boundary."""
 
@@ -204,8 +208,8 @@ def _beginning(program: SharesProgram) -> Iterate:
 class _Newton:
     """The linear system of one step, reduced entity by entity to the k capacity rows and t.
 
-    The attributes ``missed_*`` are the residuals of rates, capacity and stationarity in y and t. The other equations
-    are linear and hold from the start; capacity and time hold up to rounding, which grows if a type is fully used.
+    The attributes ``missed_*`` are the residuals of rates, capacity, time and stationarity in y and t. Capacity and
+    time hold from the start up to rounding, which grows if a type is fully used; the other equations are linear.
     """
 
     def __init__(self, program: SharesProgram, s: Iterate) -> None:
@@ -225,6 +229,7 @@ class _Newton:
             self.missed_rate, own = demanded + s.over - value, s.over / self.u
             self.missed_t = 1.0 - float(self.growth @ self.u)
         self.missed_capacity = program.capacity - self.x @ program.demand - s.left
+        self.missed_time = 1.0 - self.x.sum(axis=0) - s.idle if program.timed else none
         self._reduce(own)
 
     def _reduce(self, own: Floats) -> None:
@@ -271,8 +276,16 @@ class _Newton:
             matrix[k, k] = -float(self.growth @ (self.growth / self.curve)) - float(self.u @ self.bend)
         return matrix
 
-    def step(self, inverse: Floats, aims: Floats) -> Iterate:
-        """Newton step that meets all rows and changes each product (in layout order) by its aim, to first order."""
+    def step(self, inverse: Floats, aims: Floats, refinements: int) -> Iterate:
+        """Newton step that meets all rows and changes each product (in layout order) by its aim, to first order.
+
+        Parameters
+        ----------
+        refinements:
+            How often the step is corrected for the residuals of its rows. Near a vertex shares are so sensitive to
+            prices that rounding a price causes row residuals worth more than all complementarity products. The
+            correction is small, and so is its rounding error.
+        """
         program, s, at = self.program, self.s, self.layout
         wanted = aims / s.price_of
         base = wanted[at.x].reshape(at.k, at.n)
@@ -280,15 +293,27 @@ class _Newton:
         if program.profit is None:
             rate = self.missed_rate - (self.rows * base).sum(axis=0)
             rate += self.missed_y / self.bend if program.gain is not None else wanted[at.over]
-        time = base.sum(axis=0)
+        time = base.sum(axis=0) - self.missed_time
         if at.timed:
             time += wanted[at.idle]
+        used = base @ program.demand - self.missed_capacity + wanted[at.left]
+        dual, u, t = self._duals(inverse, rate, time, used, self.missed_t)
+        y = (self.missed_y - u) / self.bend if program.gain is not None else np.zeros(at.n)
+        found = Iterate(at, wanted - s.slack * dual / s.price_of, dual, y, t, u)
+        for _ in range(refinements):
+            found = self._refined(inverse, found)
+        return found
+
+    def _duals(
+        self, inverse: Floats, rate: Floats, time: Floats, used: Floats, missed_t: float
+    ) -> tuple[Floats, Floats, float]:
+        """Changes of all multipliers, of u and of t that make good these residuals of the rows."""
+        program, at = self.program, self.layout
         joined = (rate + self.shift * time) / self.curve
         right = np.empty(len(inverse))
-        right[: at.k] = base @ program.demand - self.missed_capacity + wanted[at.left]
-        right[: at.k] -= self.timing @ (time * self.over_time) + self.coupling @ joined
+        right[: at.k] = used - self.timing @ (time * self.over_time) - self.coupling @ joined
         if at.floored:
-            right[at.k] = float(self.growth @ joined) - self.missed_t
+            right[at.k] = float(self.growth @ joined) - missed_t
         solved = inverse @ right
         price, t = solved[: at.k], float(solved[-1]) if at.floored else 0.0
         u = joined - (price @ self.coupling - self.growth * t) / self.curve
@@ -300,36 +325,31 @@ class _Newton:
             dual[at.idle] = v
         if at.floored:
             dual[at.over] = u
-        y = (self.missed_y - u) / self.bend if program.gain is not None else np.zeros(at.n)
-        found = Iterate(at, wanted - s.slack * dual / s.price_of, dual, y, t, u)
-        return found if program.profit is None else self._refined(inverse, found)
+        return dual, u, t
 
     def _refined(self, inverse: Floats, step: Iterate) -> Iterate:
-        """A step of a linear program, corrected for the residuals of its rows.
-
-        Near a vertex shares are so sensitive to prices that rounding a price causes row residuals worth more than all
-        complementarity products. The correction is small, and so is its rounding error.
-        """
+        """A step, corrected for the residuals of its rows."""
         program, s, at = self.program, self.s, self.layout
-        time = step.x.sum(axis=0)
+        rate, missed_t = np.zeros(at.n), 0.0
+        if program.profit is None:
+            rate = self.missed_rate - (self.rows * step.x).sum(axis=0) + step.y
+            if at.floored:
+                rate += self.growth * step.t + step.over
+                missed_t = self.missed_t - float(self.growth @ step.u) - float(self.u @ self.bend) * step.t
+        time = step.x.sum(axis=0) - self.missed_time
         if at.timed:
             time += step.idle
-        right = step.x @ program.demand + step.left - self.missed_capacity - self.timing @ (time * self.over_time)
-        price = inverse @ right
-        v = (time - price @ self.timing) * self.over_time
-        dual = np.empty(at.size)
-        dual[at.x] = (v + program.demand * price[:, None]).ravel()
-        dual[at.left] = price
-        if at.timed:
-            dual[at.idle] = v
-        return Iterate(at, step.slack - s.slack * dual / s.price_of, step.price_of + dual, step.y, step.t, step.slope)
+        used = step.x @ program.demand + step.left - self.missed_capacity
+        dual, u, t = self._duals(inverse, rate, time, used, missed_t)
+        y = step.y - u / self.bend if program.gain is not None else step.y
+        slack = step.slack - s.slack * dual / s.price_of
+        return Iterate(at, slack, step.price_of + dual, y, step.t + t, step.slope + u)
 
     def missed(self) -> float:
         """The value of all residuals at the current multipliers."""
         s = self.s
         worth = float(np.abs(self.missed_y) @ s.y) + float(np.abs(self.missed_rate) @ self.u)
-        if self.layout.timed:
-            worth += float(np.abs(1.0 - s.x.sum(axis=0) - s.idle) @ s.v)
+        worth += float(np.abs(self.missed_time) @ self.v)
         return worth + float(np.abs(self.missed_capacity) @ s.price) + abs(self.missed_t * s.t)
 
 
@@ -352,26 +372,33 @@ def _lengths(program: SharesProgram, s: Iterate, d: Iterate, curved: bool) -> tu
 
 
 def solve(program: SharesProgram, check: Callable[[], None]) -> tuple[Iterate, int]:
-    """The state with the smallest products and residuals, and the number of steps; judge it by :func:`bound`.
+    """The best state, and the number of steps; judge it by :func:`bound`.
+
+    Its slacks are those with the smallest products and residuals, its prices those with the least bound near the end:
+    where several vertices are optimal, one step may improve the prices and spoil the slacks.
 
     ``check`` is called before each step, and may raise if the time limit is exceeded.
     """
-    s = best = _beginning(program)
+    s = best = other = _beginning(program)
     goal = CONVERGED if program.gain is None else float(np.finfo(float).eps)
-    least, idle = np.inf, 0
+    least, least_bound, idle, steps = np.inf, np.inf, 0, 0
     with np.errstate(all="ignore"):  # the last steps of a concave program may leave the range of floats
-        for steps in range(STEPS):
+        while steps < STEPS:
             check()
             newton = _Newton(program, s)
             worth = max(float(s.price @ program.capacity) + float(s.v.sum()), abs(s.t))
             missed = newton.missed()
             open_ = (float((s.slack * s.price_of).sum()) + missed) / worth
             best, least, idle = (s, open_, 0) if open_ < least else (best, least, idle + (least < PROVEN))
+            if s is not best and least < START and (own := bound(program, s)) < least_bound:
+                other, least_bound = s, own
             matrix = newton.matrix()
             if idle > PATIENCE or least <= goal or not np.isfinite(matrix).all():
-                return best, steps
+                break
             s = _stepped(program, s, newton, _inverse(matrix), missed)
-    return best, STEPS
+            steps += 1
+        prices = other if least_bound < bound(program, best) else best
+    return replace(best, price_of=prices.price_of, slope=prices.slope, t=prices.t), steps
 
 
 def _inverse(matrix: Floats) -> Floats:
@@ -386,13 +413,15 @@ def _stepped(program: SharesProgram, s: Iterate, newton: _Newton, inverse: Float
     products = s.slack * s.price_of
     total, count = float(products.sum()), products.size
     curved = bool(newton.bend.any())
-    guess = newton.step(inverse, -products)
+    refinements = 0 if curved else 2 if missed > REFINED * total else int(program.profit is not None)
+    guess = newton.step(inverse, -products, refinements)
     primal, dual = _lengths(program, s, guess, curved)
     after = float(((s.slack + primal * guess.slack) * (s.price_of + dual * guess.price_of)).sum())
     # No decrease while residuals dominate, or the products vanish before these do.
     part = max((max(after, 0.0) / total) ** 3, 1.0 if missed > RESIDUAL_LIMIT * total else 0.0)
     aim = part * total / count
-    step = newton.step(inverse, aim - products - guess.slack * guess.price_of)
+    second = min(primal, dual) * guess.slack * guess.price_of
+    step = newton.step(inverse, aim - products - second, refinements)
     primal, dual = _lengths(program, s, step, curved)
     return s.moved(step, min(1.0, BOUNDARY_FRACTION * primal), min(1.0, BOUNDARY_FRACTION * dual))
 

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
+
 from hetopt import Instance, Job
 from hetopt.models.hadar import OfflineProblem
+from hetopt.models.hadar.appraisal import open_market
 from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, utility_of
+from hetopt.models.hadare.copy_assignment import ForkingRound
 from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob
 from hetopt.tolerances import PROVEN, WORK
 
@@ -222,3 +226,58 @@ class PlainHadar:
 
 def _added(used: Hosts, seats: Hosts) -> Hosts:
     return {place: used.get(place, 0) + seats.get(place, 0) for place in {**used, **seats}}
+
+
+class PlainForking:
+    """HadarE's copies of one round, every payoff computed again for every copy; each gang fits on some server."""
+
+    def __init__(self, forking: ForkingRound) -> None:
+        self.forking, self.instance, self.jobs = forking, forking.instance, forking.instance.jobs
+        self.market, _ = open_market(self.instance, forking.jobs, forking.settings, {})
+        self.taken: list[dict[int, ServerGPUs]] = [{} for _ in self.jobs]
+        self.steady = [0.0] * len(self.jobs)
+
+    def assigned(self, *, fill: bool) -> list[dict[int, ServerGPUs]]:
+        """For each job: server -> GPUs of its copy."""
+        while True:
+            payoff, j, h, steady, gpus = min(self.offers(), default=(0.0, 0, 0, 0.0, ()))
+            if not gpus or (payoff >= 0 and not fill):
+                return self.taken
+            self.market.take(gpus)
+            self.taken[j][h] = gpus
+            self.steady[j] += steady
+
+    def offers(self) -> Iterator[tuple[float, int, int, float, ServerGPUs]]:
+        """Of each job on each server: minus the payoff, job, server, average rate, GPUs."""
+        for j, job in enumerate(self.jobs):
+            most = min(self.forking.most, job.copies or self.forking.most)
+            if len(self.taken[j]) < most and self.instance.work_left(job.name) > 0:
+                for h in set(range(len(self.market.free))) - self.taken[j].keys():
+                    paid = [(self.payoff(j, steady, gpus), steady, gpus) for steady, gpus in self.gangs(j, h)]
+                    for payoff, steady, gpus in sorted(paid, key=lambda own: -own[0])[:1]:
+                        yield -payoff, j, h, steady, gpus
+
+    def gangs(self, j: int, h: int) -> Iterator[tuple[float, ServerGPUs]]:
+        """For each speed, the fastest first: the average rate and the cheapest GPUs that are fast enough."""
+        speeds, need = self.forking.jobs.task_speed[j].tolist(), self.jobs[j].demand
+        here = {self.instance.cluster.servers[h].name} & set(self.forking.last.get(self.jobs[j].name, ()))
+        running = 1 - (0.0 if here else self.forking.settings.restart_seconds) / self.forking.settings.round_seconds
+        for pace in sorted({v for v in speeds if v > 0}, reverse=True):
+            fast = [k for k, v in enumerate(speeds) if v >= pace]
+            if sum(self.market.free[h][k] for k in fast) >= need:
+                gpus = self.market.cheapest_on(h, tuple(fast), need)
+                yield min(speeds[k] for _, k, _ in gpus) * running, gpus
+
+    def payoff(self, j: int, steady: float, gpus: ServerGPUs) -> float:
+        """What the copy adds to the utility, or the utility with this copy alone, minus the price until completion."""
+        before, left = self.steady[j], self.instance.work_left(self.jobs[j].name)
+        already = before if self.forking.added else 0.0
+        gain = self.worth(j, already + steady) - (self.worth(j, already) if already else 0.0)
+        slots = max(1, math.ceil(left / (before + steady) / self.forking.settings.round_seconds - WORK))
+        return gain - slots * self.market.cost(gpus)
+
+    def worth(self, j: int, rate: float) -> float:
+        """Utility of the job at this rate from now on."""
+        job = self.jobs[j]
+        seconds = self.instance.time - job.arrival + self.instance.work_left(job.name) / rate
+        return float(utility_of(job, self.forking.settings.utility)(job, np.array(seconds)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyomo.environ as pyo
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_exact_mapping import cases
-from test_hadar_offers import Bid, Round, find_offer, rounds
+from test_hadar_offers import Round, find_offer, rounds
 
 from hetopt import Instance
 from hetopt.models import hadar
@@ -52,7 +53,7 @@ def test_p1_and_p2(solver: str, instance: Instance, slots: int) -> None:
 @given(case=rounds())
 def test_one_offer(solver: str, case: Round) -> None:
     market, (bid,) = case
-    moved = Bid(bid.job, bid.gpus, bid.levels, bid.charges)
+    moved = replace(bid, now=())
     offer = find_offer(market, moved)
     if offer is not None:
         size = TRUSTED * scale(moved.levels[0].value, offer.payoff)

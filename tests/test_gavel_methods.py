@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from gavel_oracles import POLICIES, many
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hetopt
 from hetopt.data.array_types import Floats
@@ -18,7 +20,7 @@ from hetopt.models.objectives import SwitchingCost, WeightedRate
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.model import Component
 from hetopt.solving.optimising import method_for
-from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
+from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, PROVEN, scale
 
 BY_HAND = [
     (POLICIES["max_min"], [TimeFraction(), LeastRatio()]),
@@ -85,3 +87,64 @@ def test_prices_of_interior_points_are_duals(policy: str) -> None:
     reduced = program.c - program.A.T @ dual
     assert reduced[program.col_upper > 0].max() <= EQUAL * np.abs(program.c).max()
     assert (a.certificate.prices >= 0).all()
+
+
+def hard_jobs(kind: str, n: int, k: int, draw: np.random.Generator) -> hetopt.Instance:
+    """Jobs at whose optimum many rows are tied, or whose numbers differ much in size."""
+    capacity = (1 + draw.multinomial(n, 0.5 ** np.arange(1, k + 1) * 2**k / (2**k - 1))).tolist()
+    demand = draw.choice([1, 3, 5, 7], n)
+    if kind == "integers":
+        speed = draw.integers(1, 4, (n, k)).astype(float)
+    elif kind == "nearly equal":
+        speed = 1 + draw.uniform(0, 1e-9, (n, k))
+    elif kind == "six orders":
+        speed = 10 ** draw.uniform(-3, 3, (n, k))
+    else:
+        speed = draw.uniform(1, 10, (6, k))[draw.integers(0, 6, n)] * draw.lognormal(0, 1e-3, (n, k))
+    if kind == "no place":
+        speed[: n // 3, 1:], capacity[0] = 0.0, 0
+    demand = np.where(demand <= np.where(speed > 0, capacity, 0).max(axis=1), demand, 1)
+    weight = np.where(np.arange(n) == 7, 1e6 if kind == "one huge" else 1.0, 1.0)
+    work, arrival = draw.lognormal(8, 1.5, n), draw.uniform(0, 6e4, n)
+    return hetopt.Instance.from_jobs(speed, demand, work, capacity, weight=weight, arrival=arrival, time=6e4)
+
+
+@given(
+    st.sampled_from(["integers", "nearly equal", "six orders", "noisy models", "no place", "one huge"]),
+    st.sampled_from(sorted(POLICIES)),
+    st.integers(100, 160),
+    st.integers(2, 5),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_hard_jobs_need_no_general_solver(kind: str, policy: str, n: int, k: int, seed: int) -> None:
+    """Ties, tiny and huge numbers, jobs that nothing can run: proven, and the optimum of the general solver."""
+    inst = hard_jobs(kind, n, k, np.random.default_rng(seed))
+    fast, slow = (hetopt.solve(POLICIES[policy](), inst, method=way) for way in ("auto", "simplex"))
+    assert fast.certificate.method in ("interior points", "simplex over classes")
+    assert fast.certificate.gap <= GAP
+    assert fast.certificate.violation <= FEASIBILITY
+    size = EQUAL * scale(fast.certificate.objective, slow.certificate.objective)
+    assert fast.certificate.objective >= slow.certificate.objective - 10 * size
+    assert fast.certificate.objective <= slow.certificate.bound + 10 * size
+
+
+@given(st.integers(100, 160), st.integers(1, 6), st.integers(0, 2**32 - 1), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_hard_tenants_need_no_general_solver(n: int, k: int, seed: int, tied: bool) -> None:
+    """One tenant's weight is a million, some types have no GPUs; total throughput has a closed form."""
+    draw = np.random.default_rng(seed)
+    speedups = draw.integers(1, 4, (n, k)).astype(float) if tied else draw.uniform(1, 10, (n, k))
+    capacity = draw.integers(0, 50, k)
+    capacity[draw.integers(k)] += 1
+    inst = hetopt.Instance.from_speedups(
+        speedups / speedups.min(axis=1, keepdims=True),
+        capacity.tolist(),
+        weights=np.where(np.arange(n) == 3, 1e6, draw.uniform(1, 2, n)),
+    )
+    for policy, methods in (("max_min", {"interior points", "simplex over classes"}), ("total", {"most profitable"})):
+        fast, slow = (hetopt.solve(POLICIES[policy](), inst, method=way) for way in ("auto", "simplex"))
+        assert fast.certificate.method in methods
+        assert fast.certificate.gap <= PROVEN
+        assert fast.certificate.violation <= FEASIBILITY
+        assert fast.certificate.objective == pytest.approx(slow.certificate.objective, rel=10 * EQUAL)

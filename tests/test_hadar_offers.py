@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_no_seats_pay_more(case: Round) -> None:
 def test_the_integer_program_agrees(case: Round) -> None:
     """[Hadar, eq. 8] as a Pyomo model; staying is not in it."""
     market, (bid,) = case
-    moved = Bid(bid.job, bid.gpus, bid.levels, bid.charges)
+    moved = replace(bid, now=())
     offer = find_offer(market, moved)
     program = hetopt.from_pyomo(offer_model(market, moved))
     if offer is None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hadar_oracles import PlainForking
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from refused import refused
 
@@ -15,6 +16,8 @@ import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server, instances
 from hetopt.decisions.system import check_placement, check_whole_gangs
 from hetopt.models import gavel, hadar, hadare
+from hetopt.models.hadar.appraisal import RoundSettings
+from hetopt.models.hadare.copy_assignment import SEVERAL, ForkingRound, LargestEntry, assign
 from hetopt.models.hadare.hadare_policy import HadarEState
 from hetopt.proofs.strategies import PLAIN, mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN
@@ -112,6 +115,49 @@ def test_greedy_is_at_least_half_of_the_best_assignment(speeds: list[list[int]],
     servers = {server: i for i in range(len(speeds)) for server in copies(plan).get(f"j{i}", ())}
     reached = total(tuple(servers.get(f"n{h}", -1) for h in range(3)))
     assert reached >= best / 2 * (1 - EQUAL)
+
+
+@given(
+    mixed_instances(jobs=(1, 6), servers=(1, 4), gpus=(0, 4), most_demand=3, most_work=400, utilities=PLAIN),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 2, 4]),
+    st.data(),
+)
+@settings(max_examples=150, deadline=None)
+def test_copies_are_those_of_the_plain_greedy_rule(
+    instance: Instance, added: bool, fill: bool, most: int, data: st.DataObject
+) -> None:
+    """Payoffs computed on arrays, row and column at a time, against every payoff computed again for every copy."""
+    servers = [server.name for server in instance.cluster.servers]
+    last = {job.name: frozenset(data.draw(st.sets(st.sampled_from(servers)))) for job in instance.jobs}
+    settings_ = RoundSettings(60.0, 10.0)
+    forking = ForkingRound(instance.replace(time=2.0), instance.entities("jobs"), settings_, last, most, added)
+    found = assign(forking, fill=fill)
+    assume(not any(SEVERAL in own for own in found.values()))
+    plain = PlainForking(forking).assigned(fill=fill)
+    assert {j: {h: copy.gpus for h, copy in own.items()} for j, own in found.items()} == {
+        j: own for j, own in enumerate(plain) if own
+    }
+
+
+@given(st.integers(1, 5), st.integers(1, 30), st.data())
+@settings(max_examples=100, deadline=None)
+def test_largest_entry(rows: int, columns: int, data: st.DataObject) -> None:
+    """After changes of rows and columns; in ties the first column, then the first row."""
+    table, largest = np.full((rows, columns), -np.inf), LargestEntry(rows, columns)
+    value = st.sampled_from([-np.inf, -1.0, 0.0, 2.0])
+    for _ in range(data.draw(st.integers(0, 6))):
+        if data.draw(st.booleans()):
+            row = data.draw(st.integers(0, rows - 1))
+            table[row] = data.draw(st.lists(value, min_size=columns, max_size=columns))
+            largest.set_row(row, table[row])
+        else:
+            column = data.draw(st.integers(0, columns - 1))
+            table[:, column] = data.draw(st.lists(value, min_size=rows, max_size=rows))
+            largest.set_column(column, table[:, column])
+    where = int(table.T.argmax())
+    assert largest.find() == (table.max(), where // rows, where % rows)
 
 
 def test_one_job_on_all_nodes_takes_the_time_of_their_sum() -> None:

@@ -38,6 +38,7 @@ from hetopt.programs.model import (
     add_component_of,
     add_rates,
     bare_model,
+    is_component,
     set_attributes,
     state_arrays,
 )
@@ -62,7 +63,7 @@ class ArrayComponent(ABC):
 
     def __add__(self, other: Component) -> Formulation:
         """The formulation of both components."""
-        return Formulation((self, other)) if isinstance(other, Component) else NotImplemented
+        return Formulation((self, other)) if is_component(other) else NotImplemented
 
     def add(self, block: Block, model: Model) -> Expression:
         """Declare the arrays in Pyomo, under the same names; return the gain, 0 if there is none."""
@@ -102,7 +103,7 @@ class Formulation:
         for part in self.components:
             if isinstance(part, type):
                 raise InvalidFormulation(f"{part.__name__} is a class; add an instance of it: {part.__name__}()")
-            if not isinstance(part, Component):
+            if not is_component(part):
                 raise InvalidFormulation(
                     f"{shown(part)} is not a component: it needs a name and a method add(block, model)"
                 )

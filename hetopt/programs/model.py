@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 import pyomo.environ as pyo
@@ -64,6 +64,11 @@ class Component(Protocol):
     def add(self, block: Block, model: Model) -> Expression:
         """Declare own variables and rows on the empty sub-``block``; return the gain, which the objective sums."""
         ...
+
+
+def is_component(part: object) -> TypeGuard[Component]:
+    """As ``isinstance(part, Component)``, which takes 30 microseconds."""
+    return hasattr(part, "name") and callable(getattr(part, "add", None))
 
 
 class ComponentTraits(NamedTuple):

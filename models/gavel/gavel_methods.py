@@ -60,32 +60,64 @@ def solve_profit(compiled: Compiled, part: LinearGain, options: Options) -> Poin
     """Maximise a linear gain under capacity and, for jobs, time."""
     entities, profit = compiled.entities, part.coefficients(compiled.entities)
     program, size = compiled.program, scale(profit)
-    work = _Work(compiled, options)
-    if len(profit) <= FEW or not work.has_place.all() or entities.kind == "tenants":
+    placed = np.flatnonzero(_has_place(entities))
+    if len(placed) <= FEW:
         return optimise(program, options)
-    point = work.point(program, lambda x: float((profit * x).sum()), size, profit=work.table(profit / size))
+    if entities.kind == "tenants":
+        return _to_the_most_profitable(compiled, np.asarray(profit))
+    work = _Work(compiled, options, placed)
+    point = work.point(program, lambda x: float((profit * x).sum()), size, profit=work.table(profit[placed] / size))
     return point if point.status == "optimal" else optimise(program, options)
+
+
+def _to_the_most_profitable(compiled: Compiled, profit: Floats) -> Point:
+    """:func:`solve_profit` without time rows: all GPUs of a type go to the (first) entity that earns most with one."""
+    began, entities = time.perf_counter(), compiled.entities
+    per_gpu = profit / entities.demand[:, None]
+    best, price = per_gpu.argmax(axis=0), np.maximum(per_gpu.max(axis=0), 0.0)
+    x, types = np.zeros(entities.shape), np.flatnonzero(price > 0)
+    x[best[types], types] = entities.capacity[types] / entities.demand[best[types]]
+    return Point(
+        compiled.program,
+        x.ravel(),
+        objective=float((profit * x).sum()),
+        bound=float(price @ entities.capacity),
+        status="optimal",
+        row_dual=price,
+        seconds=time.perf_counter() - began,
+        method="most profitable",
+    )
 
 
 def solve_least(compiled: Compiled, part: LeastRatio | SoonestEnd, options: Options) -> Point:
     """Maximise the least ratio of rates under capacity and, for jobs, time."""
-    entities, program = compiled.entities, compiled.program
-    least = MaxMinRows.of(part, entities)
-    work, grows = _Work(compiled, options, least=(part.name, least)), least.growth > 0
-    if not work.has_place.all():
+    program, n = compiled.program, len(compiled.entities.names)
+    least = MaxMinRows.of(part, compiled.entities)
+    alike = _alike(compiled.entities, least)
+    if not (least.growth > 0).any():
         return optimise(program, options)
-    alike, own, counts, n = _alike(entities, least), least, grows, len(grows)
     if len(alike.first) <= (n // 2 if n <= FEW else FEW):
-        return _by_classes(compiled, part, least, alike, options)
-    if n <= FEW:
+        point = _by_classes(compiled, part, least, alike, options)
+    elif n <= FEW:
         return optimise(program, options)
-    if len(alike.first) < len(grows):
-        own = MaxMinRows(least.table[alike.first], least.growth[alike.first], least.size[alike.first])
-        work, grows = _Work(compiled, options, alike.first, alike, (part.name, least)), own.growth > 0
+    else:
+        point = None
+    if point is None or point.status != "optimal":
+        point = _by_interior_points(compiled, part, least, alike, options)
+    return point if point.status == "optimal" else optimise(program, options)
+
+
+def _by_interior_points(
+    compiled: Compiled, part: LeastRatio | SoonestEnd, least: MaxMinRows, alike: _Alike, options: Options
+) -> Point:
+    """:func:`solve_least` over one entity for each class, and without those that no available type can run."""
+    work = _Work(compiled, options, alike=alike, least=(part.name, least))
+    first, counts = work.active, least.growth > 0
+    table, growth = least.table[first], least.growth[first]
     # The unit of t: the level at the initial shares.
-    rate = own.table @ work.first_shares()
-    unit = float((rate[grows] / own.growth[grows]).min())
-    growth, none = own.growth * unit, np.zeros(len(grows))
+    grows, rate = growth > 0, table @ work.first_shares()
+    unit = float((rate[grows] / growth[grows]).min())
+    growth, none = growth * unit, np.zeros(len(growth))
 
     def floor(t: float) -> tuple[Floats, Floats, Floats]:
         return growth * t, growth, none
@@ -93,8 +125,7 @@ def solve_least(compiled: Compiled, part: LeastRatio | SoonestEnd, options: Opti
     def level(x: Floats) -> float:
         return float((np.einsum("ek,ek->e", least.table, x)[counts] / least.growth[counts]).min())
 
-    point = work.point(program, level, unit, speed=work.table(own.table), floor=floor, start=0.5)
-    return point if point.status == "optimal" else optimise(program, options)
+    return work.point(compiled.program, level, unit, speed=work.table(table), floor=floor, start=0.5)
 
 
 def _by_classes(
@@ -113,14 +144,12 @@ def _by_classes(
     if len(rows) > 1:
         row_dual[compiled.rows_of(_time_of(compiled))] = rows[1]
     bound = compiled.program.dual_bound(row_dual)
-    if bound - objective > PROVEN * scale(bound):
-        return optimise(compiled.program, options)
     return Point(
         compiled.program,
         np.append(x[:-1].reshape(len(first), k)[alike.of].ravel(), x[-1]),
         objective=objective,
         bound=bound,
-        status="optimal",
+        status="optimal" if bound - objective <= PROVEN * scale(bound) else "gap",
         row_dual=row_dual,
         seconds=time.perf_counter() - began,
         method="simplex over classes",
@@ -266,13 +295,18 @@ def _alike(entities: Entities, least: MaxMinRows) -> _Alike:
     return _Alike(first, of, number.astype(float))
 
 
+def _has_place(entities: Entities) -> NDArray[np.bool_]:
+    """(n,) whether an entity can run on some available GPU type."""
+    return np.asarray((entities.allowed & (entities.capacity > 0)).any(axis=1))
+
+
 @dataclass(eq=False)
 class _Work:
-    """One solve over the entities ``active`` (or one per class) and the available GPU types."""
+    """One solve over the entities ``active`` (or one per class that has a place) and the available GPU types."""
 
     compiled: Compiled
     options: Options
-    active: NDArray[np.intp] | None = None
+    active: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     alike: _Alike | None = None
     least: tuple[str, MaxMinRows] | None = None
     began: float = field(default_factory=time.perf_counter)
@@ -280,18 +314,19 @@ class _Work:
     def __post_init__(self) -> None:
         self.entities = self.compiled.entities
         self.usable = self.entities.capacity > 0
-        if self.active is None:
-            self.active = np.arange(len(self.entities.names))
-        self.demand = self.entities.demand[self.active]
-        if self.alike is not None:
-            self.demand = self.demand * self.alike.number
+        alike = self.alike
+        if alike is None:  # every active entity is its only one
+            of = np.full(len(self.entities.names), -1)
+            of[self.active], self.number = np.arange(len(self.active)), np.ones(len(self.active))
+        else:
+            able = _has_place(self.entities)[alike.first]
+            self.active, self.number = alike.first[able], alike.number[able]
+            of = np.where(able, np.cumsum(able) - 1, -1)[alike.of]
+        self.solved = np.flatnonzero(of >= 0)
+        self.of = of[self.solved]
+        self.demand = self.entities.demand[self.active] * self.number
         self.capacity = self.entities.capacity[self.usable]
         self.timed = self.entities.kind == "jobs"
-
-    @property
-    def has_place(self) -> NDArray[np.bool_]:
-        """(n,) whether an entity can run on some available GPU type."""
-        return np.asarray((self.entities.allowed & self.usable).any(axis=1))
 
     def table(self, values: Floats) -> Floats:
         """``values`` of ``active`` by GPU type, (k, n), as :mod:`hetopt.models.interior_point` expects."""
@@ -315,7 +350,7 @@ class _Work:
         what.setdefault("speed", what.get("profit"))
         problem = interior_point.SharesProgram(demand=self.demand, capacity=self.capacity, timed=self.timed, **what)
         state, steps = interior_point.solve(problem, self.options.check_time)
-        x = self._shares(state.x)
+        x = self._shares(state.x, size * state.t)
         reached, bound = objective(x), size * interior_point.bound(problem, state) + constant
         # A gain may be near 0 by the choice of its units; the value of GPUs and time is not.
         worth = size * (float(state.price @ self.capacity) + float(state.v.sum()))
@@ -332,17 +367,23 @@ class _Work:
             iterations=steps,
         )
 
-    def _shares(self, found: Floats) -> Floats:
-        """(n, k) shares with round-off removed; no row is exceeded, and tenants leave nothing idle."""
+    def _shares(self, found: Floats, level: float) -> Floats:
+        """(n, k) shares with round-off removed; no row is exceeded, and tenants leave nothing idle.
+
+        Parameters
+        ----------
+        level:
+            The least ratio of the solution, if that is maximised. Entities whose rate fell short of it by round-off get
+            it: they may be so small that the others do not notice.
+        """
         entities = self.entities
         kept = np.where(found > FINE * found.max(axis=0), found, 0.0).T
         x = np.zeros(entities.shape)
-        if self.alike is not None:
-            kept, active = kept[self.alike.of], np.arange(len(x))
-        else:
-            assert self.active is not None
-            active = self.active
-        x[np.ix_(active, self.usable)] = kept
+        x[np.ix_(self.solved, self.usable)] = kept[self.of]
+        if self.least is not None:
+            _, least = self.least
+            rate, wanted = np.einsum("ek,ek->e", least.table, x), least.growth * level
+            x *= np.maximum(np.divide(wanted, rate, out=np.ones_like(rate), where=rate > 0), 1.0)[:, None]
         x[~entities.allowed] = 0.0
         if self.timed:
             x /= np.maximum(x.sum(axis=1, keepdims=True), 1.0)
@@ -356,11 +397,7 @@ class _Work:
         price = np.zeros(len(self.usable))
         price[self.usable] = state.price
         u, v = np.zeros(n), np.zeros(n)
-        if self.alike is not None:  # the row of a class represents those of all its members
-            part = 1.0 / self.alike.number
-            u, v = (state.u * part)[self.alike.of], (state.v * part)[self.alike.of]
-        else:
-            u[self.active], v[self.active] = state.u, state.v
+        u[self.solved], v[self.solved] = (state.u / self.number)[self.of], (state.v / self.number)[self.of]
         parts = {"capacity": price}
         if self.least is not None:
             name, least = self.least

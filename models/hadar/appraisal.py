@@ -80,10 +80,7 @@ def appraise(
         Seconds from now until all jobs would be done, one after another.
     """
     left = instance.job_array("work_left")
-    nic = (
-        np.array([NIC_BYTES_PER_S / server.nic_bytes_per_s for server in instance.cluster.servers])
-        * settings.communication
-    )
+    cards = tuple(NIC_BYTES_PER_S / server.nic_bytes_per_s for server in instance.cluster.servers)
     speeds = jobs.task_speed_now.tolist()
     appraised = []
     for j, job in enumerate(instance.jobs):
@@ -98,9 +95,9 @@ def appraise(
         levels = tuple(
             Level(v, types, slots[i] if settings.whole else 1, moved[i], kept[i]) for i, (v, types) in enumerate(paces)
         )
-        charges = tuple((kept[0] * nic).tolist()) if job.demand > 1 else (0.0,) * len(nic)
+        charge = settings.communication * kept[0] if job.demand > 1 else 0.0
         least = min((u for u in (*kept, last) if u > 0), default=0.0)
-        appraised.append(Appraisal(Bid(j, job.demand, levels, charges, placed), kept[0], least, slots[-1]))
+        appraised.append(Appraisal(Bid(j, job.demand, levels, charge, cards, placed), kept[0], least, slots[-1]))
     return appraised
 
 

@@ -7,15 +7,17 @@ the fast search.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
+from numpy.lib.stride_tricks import sliding_window_view
 
 from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
@@ -28,10 +30,32 @@ Types = tuple[int, ...]
 ServerGPUs = tuple[tuple[int, int, int], ...]
 """Triples (server, GPU type, GPUs), sorted."""
 
+Cards = tuple[float, ...]
+"""(H,) communication cost per server of a spread gang, relative to a network card of 10 Gbit/s."""
+
 
 class Cheapest(NamedTuple):
     """GPUs and their cost per slot."""
 
+    cost: float
+    gpus: ServerGPUs
+
+
+class Weighted(NamedTuple):
+    """The GPUs of a spread gang that are best for a weight of communication against price.
+
+    Attributes
+    ----------
+    weight:
+        The weight.
+    talk, cost:
+        Communication (the sum of the cards in use) and cost per slot.
+    gpus:
+        The GPUs.
+    """
+
+    weight: float
+    talk: float
     cost: float
     gpus: ServerGPUs
 
@@ -53,6 +77,8 @@ class GPUMarket:
         self._single: dict[tuple[Types, int], Cheapest | None] = {}
         self._spread: dict[tuple[Types, int], Cheapest | None] = {}
         self._fewest: dict[tuple[Types, int], int] = {}
+        self._least_cards: dict[tuple[Types, int], float] = {}
+        self._spread_for: dict[tuple[Types, int], list[Weighted]] = {}
 
     @classmethod
     def of(cls, cluster: Cluster, low: Floats, high: Floats) -> GPUMarket:
@@ -67,6 +93,8 @@ class GPUMarket:
         made.price, made.free = list(self.price), [list(row) for row in self.free]
         made._costs = {types: list(rows) for types, rows in self._costs.items()}
         made._single, made._spread, made._fewest = dict(self._single), dict(self._spread), dict(self._fewest)
+        made._least_cards = dict(self._least_cards)
+        made._spread_for = {key: list(known) for key, known in self._spread_for.items()}
         return made
 
     @property
@@ -83,7 +111,7 @@ class GPUMarket:
             self.price[h] = self.prices(self.used, h)
             for types, rows in self._costs.items():
                 rows[h] = self._server_costs(h, types)
-        self._single, self._spread, self._fewest = {}, {}, {}
+        self._single, self._spread, self._fewest, self._least_cards, self._spread_for = {}, {}, {}, {}, {}
 
     def has(self, gpus: ServerGPUs) -> bool:
         """Whether these GPUs are free."""
@@ -162,42 +190,62 @@ class GPUMarket:
             self._fewest[key] = number
         return self._fewest[key]
 
-    def on_servers(self, types: Types, gpus: int, slots: float, charges: Sequence[float]) -> Cheapest | None:
+    def least_cards(self, types: Types, gpus: int, cards: Cards) -> float:
+        """At most the sum of ``cards`` over the servers of any spread gang; there must be enough free GPUs."""
+        key = (types, gpus)
+        if key not in self._least_cards:
+            self._least_cards[key] = sum(sorted(cards)[: max(2, self.fewest(types, gpus))])
+        return self._least_cards[key]
+
+    def on_servers(self, types: Types, gpus: int, slots: float, charge: float, cards: Cards) -> ServerGPUs:
+        """The GPUs that minimise ``slots`` times price plus ``charge * cards[h]`` for each server h in use.
+
+        There must be enough free GPUs. The least price plus w times the cards in use is concave in the weight w =
+        charge / slots. So GPUs that are best for a smaller and for a larger weight are best between them, too, and many
+        bids share the knapsacks of a few weights.
+        """
+        weight = charge / slots
+        known = self._spread_for.setdefault((types, gpus), [])
+        at = bisect_left(known, weight, key=lambda own: own.weight)
+        around = known[max(0, at - 1) : at + 1]
+        if len(around) == 2 and (around[0].talk, around[0].cost) == (around[1].talk, around[1].cost):
+            return around[1].gpus
+        if not (around and around[-1].weight == weight):
+            gpus_on = self._knapsack(types, gpus, slots, [charge * card for card in cards])
+            talk = math.fsum(cards[h] for h in {h for h, _, _ in gpus_on})
+            known.insert(at, Weighted(weight, talk, self.cost(gpus_on), gpus_on))
+        return known[at].gpus
+
+    def _knapsack(self, types: Types, gpus: int, slots: float, charges: Sequence[float]) -> ServerGPUs:
         """The GPUs that minimise ``slots`` times price plus ``charges[h]`` for each server h in use.
 
         An exact knapsack over servers. Of servers with equal prices, free GPUs and charges, at most ``gpus`` are
         considered.
-
-        Returns
-        -------
-        Cheapest | None
-            With the total cost, including charges; None if there are too few GPUs.
         """
-        if self.room(types) < gpus:
-            return None
-        best, taken = np.full(gpus + 1, np.inf), []
-        best[0] = 0.0
-        seen: dict[tuple[object, ...], int] = {}
-        for h, row in enumerate(self.costs(types)):
+        rows = self.costs(types)
+        most = min(gpus, max(map(len, rows)) - 1)
+        # The least cost of 0, 1, 2 … GPUs, after infinite costs of negative numbers, in windows of 1 + most numbers.
+        best = np.full(most + gpus + 1, np.inf)
+        best[most] = 0.0
+        windows = sliding_window_view(best, most + 1)[:, ::-1]
+        seen: Counter[tuple[float, ...]] = Counter()
+        taken = []
+        for h, row in enumerate(rows):
             alike = (charges[h], *row)
-            seen[alike] = seen.get(alike, 0) + 1
+            seen[alike] += 1
             if len(row) == 1 or seen[alike] > gpus:
                 continue
-            longer, choice = best.copy(), np.zeros(gpus + 1, dtype=np.int64)
-            for m in range(1, min(gpus, len(row) - 1) + 1):
-                cost = best[: gpus + 1 - m] + (slots * row[m] + charges[h])
-                cheaper = cost < longer[m:]
-                longer[m:][cheaper] = cost[cheaper]
-                choice[m:][cheaper] = m
-            best = longer
-            taken.append((h, choice))
+            own = slots * np.array(row[: most + 1]) + charges[h]
+            own[0] = 0.0
+            cost = windows[:, : len(own)] + own
+            taken.append((h, cost.argmin(axis=1)))
+            best[most:] = cost.min(axis=1)
         placed: list[tuple[int, int, int]] = []
-        n = gpus
         for h, choice in reversed(taken):
-            if m := int(choice[n]):
-                placed += self.cheapest_on(h, types, m)
-                n -= m
-        return Cheapest(float(best[gpus]), tuple(sorted(placed)))
+            if n := int(choice[gpus]):
+                placed += self.cheapest_on(h, types, n)
+                gpus -= n
+        return tuple(sorted(placed))
 
 
 class Level(NamedTuple):
@@ -234,8 +282,10 @@ class Bid:
         Demand of the gang.
     levels:
         Possible speeds, the fastest first.
-    charges:
-        (H,) communication cost per server of a gang that spans servers, in utility.
+    charge:
+        Communication cost, in utility, per server with a card of 10 Gbit/s of a gang that spans servers.
+    cards:
+        (H,) that cost of each server relative to this card; the same for all bids of a market.
     now:
         The GPUs that it runs on; empty if it waits.
     """
@@ -243,14 +293,14 @@ class Bid:
     job: int
     gpus: int
     levels: tuple[Level, ...]
-    charges: tuple[float, ...]
+    charge: float
+    cards: Cards
     now: ServerGPUs = ()
 
-    @cached_property
-    def least_charges(self) -> list[float]:
-        """The sums of the 0, 1, 2 … smallest charges; the last is repeated once."""
-        sums = [0.0, *accumulate(sorted(self.charges))]
-        return [*sums, sums[-1]]
+    @property
+    def charges(self) -> Cards:
+        """(H,) communication cost per server of a gang that spans servers, in utility."""
+        return tuple(self.charge * card for card in self.cards)
 
 
 class GangOffer(NamedTuple):
@@ -305,28 +355,20 @@ def _spread(market: GPUMarket, bid: Bid, level: Level, least: float) -> GangOffe
     cheapest = market.anywhere(level.types, bid.gpus)
     if cheapest is None or bid.gpus == 1:
         return None
-    least_charge = bid.least_charges[max(2, market.fewest(level.types, bid.gpus))]
-    bound = (
-        level.value - level.slots * cheapest.cost - least_charge
-    )  # no GPUs are cheaper, and no fewer servers suffice
+    least_charge = bid.charge * market.least_cards(level.types, bid.gpus, bid.cards)
+    bound = level.value - level.slots * cheapest.cost - least_charge
     if bound <= least:
         return None
-    if _communication_cost(bid, cheapest.gpus) <= least_charge:
-        return GangOffer(
-            level.value - level.slots * cheapest.cost - _communication_cost(bid, cheapest.gpus), cheapest.gpus
-        )
-    found = market.on_servers(level.types, bid.gpus, level.slots, bid.charges)
-    if found is None:
-        return None
-    return GangOffer(
-        level.value - level.slots * market.cost(found.gpus) - _communication_cost(bid, found.gpus), found.gpus
-    )
+    gpus = cheapest.gpus
+    if _communication_cost(bid, gpus) > least_charge:  # else no GPUs are cheaper, and none communicate less
+        gpus = market.on_servers(level.types, bid.gpus, level.slots, bid.charge, bid.cards)
+    return GangOffer(level.value - level.slots * market.cost(gpus) - _communication_cost(bid, gpus), gpus)
 
 
 def _communication_cost(bid: Bid, gpus: ServerGPUs) -> float:
     """Communication cost of a gang on these GPUs; 0 on one server."""
     servers = {h for h, _, _ in gpus}
-    return sum(bid.charges[h] for h in servers) if len(servers) > 1 else 0.0
+    return sum(bid.charge * bid.cards[h] for h in servers) if len(servers) > 1 else 0.0
 
 
 OFFER = Mathematics.read(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -18,187 +15,14 @@ from hetopt.data.workload import Job
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
-from hetopt.models.hadar.appraisal import RoundSettings, levels_of, open_market, placed_gpus
+from hetopt.models.hadar.appraisal import RoundSettings
 from hetopt.models.hadar.hadar_policy import placed_plan
-from hetopt.models.hadar.prices import whole_slots
-from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, Types, find_offer
-from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility, utility_of
+from hetopt.models.hadar.round_market import ServerGPUs
+from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
+from hetopt.models.hadare.copy_assignment import SEVERAL, Assigned, ForkingRound, assign
 from hetopt.models.hadare.corrected_throughput import ThroughputEstimates
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import WORK
-
-Assigned = dict[int, dict[int, "CopyOn"]]
-"""Job -> server -> its copy there, as positions."""
-
-SEVERAL = -1
-"""Stands for the servers of a job that is not forked, because its gang fits on no single server."""
-
-
-@dataclass(frozen=True)
-class CopyOn:
-    """A copy on one server.
-
-    Attributes
-    ----------
-    rate:
-        Work per second.
-    steady:
-        Average rate over the round, including a restart.
-    gpus:
-        Its GPUs.
-    """
-
-    rate: float
-    steady: float
-    gpus: ServerGPUs
-
-
-@dataclass(frozen=True, eq=False)
-class ForkingRound:
-    """The copies that are possible in one round, and their payoffs.
-
-    Attributes
-    ----------
-    instance:
-        The jobs and servers.
-    jobs:
-        The jobs, with estimated throughputs.
-    settings:
-        Round length, restart time, utility.
-    last:
-        Job -> servers that ran a copy of it in the last round.
-    most:
-        Largest number of copies of a job.
-    added:
-        The value of a copy is what it adds to its job's utility, not the utility as the only copy.
-    """
-
-    instance: Instance
-    jobs: Entities
-    settings: RoundSettings
-    last: Mapping[str, frozenset[str]]
-    most: int
-    added: bool
-
-    def market(self) -> tuple[GPUMarket, dict[int, Bid]]:
-        """Empty servers with this round's prices, and the bids of the jobs whose gang fits on no single server."""
-        market, appraised = open_market(self.instance, self.jobs, self.settings, placed_gpus(self.instance))
-        servers = range(len(self.instance.cluster.servers))
-        fits = {a.bid.job for a in appraised if any(next(self.copies(market, a.bid.job, h), None) for h in servers)}
-        return market, {a.bid.job: a.bid for a in appraised if a.bid.job not in fits}
-
-    def spread(self, market: GPUMarket, bid: Bid) -> Iterator[CopyOn]:
-        """The gang of a job that fits on no single server, over several servers as under Hadar."""
-        if (offer := find_offer(market, bid)) is not None:
-            yield self._copy(bid.job, offer.gpus, stays=offer.gpus == bid.now)
-
-    def copies(self, market: GPUMarket, j: int, h: int) -> Iterator[CopyOn]:
-        """The gangs that job j may have on server h: for each speed the cheapest GPUs that are fast enough."""
-        need, name = int(self.jobs.demand[j]), self.instance.cluster.servers[h].name
-        for types in self._types[j]:
-            if len(market.costs(types)[h]) > need:
-                yield self._copy(
-                    j, market.cheapest_on(h, types, need), stays=name in self.last.get(self.jobs.names[j], ())
-                )
-
-    def _copy(self, j: int, placed: ServerGPUs, *, stays: bool) -> CopyOn:
-        rate = min(float(self.jobs.task_speed[j, k]) for _, k, _ in placed)
-        lost = 0.0 if stays else self.settings.restart_seconds
-        return CopyOn(rate, rate * (1 - lost / self.settings.round_seconds), placed)
-
-    @cached_property
-    def _types(self) -> list[list[Types]]:
-        """For each job and each of its speeds, the fastest first: the GPU types that are not slower."""
-        return [[types for _, types in levels_of(row)] for row in self.jobs.task_speed_now.tolist()]
-
-    def worth(self, j: int, rate: float) -> float:
-        """Utility of job j if it continues at this rate; 0 if it never completes."""
-        if rate <= 0:
-            return 0.0
-        job = self.instance.jobs[j]
-        seconds = self.instance.time - job.arrival + self.instance.work_left(job.name) / rate
-        return float(np.asarray(utility_of(job, self.settings.utility)(job, np.array(seconds))))
-
-    def payoff(self, market: GPUMarket, j: int, copy: CopyOn, rate: float) -> float:
-        """Value of a copy minus the price of its GPUs until completion; ``rate``: that of the job's other copies."""
-        already = rate if self.added else 0.0
-        gain = self.worth(j, already + copy.steady) - (self.worth(j, already) if self.added else 0.0)
-        left = self.instance.work_left(self.jobs.names[j])
-        slots = whole_slots(left / (rate + copy.steady) / self.settings.round_seconds)
-        return gain - slots * market.cost(copy.gpus)
-
-
-def assign(forking: ForkingRound, *, fill: bool) -> Assigned:
-    """The copies of the round: repeatedly the one with the largest payoff; at most one copy of a job per server.
-
-    Parameters
-    ----------
-    fill:
-        Continue when no payoff is positive, so that no server that could run a copy is idle.
-
-    Returns
-    -------
-    dict
-        Job -> server -> its copy, as positions; the server is :data:`SEVERAL` for a job that is not forked, because its
-        gang fits on no single server.
-    """
-    return _Assignment(forking, *forking.market()).run(-math.inf if fill else 0.0)
-
-
-@dataclass
-class _Assignment:
-    """The copies assigned so far, and a heap of the payoffs of all further copies.
-
-    As servers fill, there are fewer free GPUs at higher prices. So the payoff of a copy only decreases, an entry of the
-    heap is never too low, and it is recomputed when it is popped. When a job gets a copy, the payoffs of its further
-    copies change in either direction, and they are pushed again.
-    """
-
-    forking: ForkingRound
-    market: GPUMarket
-    wide: dict[int, Bid]
-    assigned: Assigned = field(default_factory=dict)
-    heap: list[tuple[float, int, int, int]] = field(default_factory=list)
-
-    def run(self, least: float) -> Assigned:
-        """All copies with a payoff above ``least``; in ties the earlier job first, then the earlier server."""
-        for j in range(len(self.forking.jobs.names)):
-            self._enter(j)
-        while self.heap:
-            entered, j, h, copies = heapq.heappop(self.heap)
-            if copies != len(self.assigned.get(j, {})) or (offer := self._offer(j, h)) is None:
-                continue
-            payoff, copy = offer
-            if payoff < -entered:
-                heapq.heappush(self.heap, (-payoff, j, h, copies))
-            elif payoff <= least:
-                break
-            else:
-                self.market.take(copy.gpus)
-                self.assigned.setdefault(j, {})[h] = copy
-                self._enter(j)
-        return self.assigned
-
-    def _enter(self, j: int) -> None:
-        """Push the payoff of a further copy of the job on each server."""
-        copies = len(self.assigned.get(j, {}))
-        for h in [SEVERAL] if j in self.wide else range(len(self.market.free)):
-            if (offer := self._offer(j, h)) is not None:
-                heapq.heappush(self.heap, (-offer[0], j, h, copies))
-
-    def _offer(self, j: int, h: int) -> tuple[float, CopyOn] | None:
-        """Payoff of a further copy on this server now; None if it does not fit, or the job has its copies."""
-        own = self.assigned.get(j, {})
-        most = min(self.forking.most, self.forking.instance.jobs[j].copies or self.forking.most)
-        if h in own or len(own) >= most or self.forking.instance.work_left(self.forking.jobs.names[j]) <= 0:
-            return None
-        if h == SEVERAL:
-            copies = self.forking.spread(self.market, self.wide[j])
-        else:
-            copies = self.forking.copies(self.market, j, h)
-        rate = sum(copy.steady for copy in own.values())
-        paid = [(self.forking.payoff(self.market, j, copy, rate), copy) for copy in copies]
-        return max(paid, key=lambda offer: offer[0], default=None)
 
 
 def fewest_in_the_last_round(forking: ForkingRound, assigned: Assigned) -> Assigned:
@@ -254,7 +78,7 @@ class HadarE:
     """Hadar over copies of jobs: each node runs at most one copy, and copies share the remaining work of their job.
 
     Each round nodes are assigned to the copies with the largest payoff
-    (:func:`~hetopt.models.hadare.hadare_policy.assign`); the work left of a job is split over its nodes in proportion
+    (:func:`~hetopt.models.hadare.copy_assignment.assign`); the work left of a job is split over its nodes in proportion
     to their throughput; at the end of the round the work done is summed and their parameters are averaged
     (:func:`~hetopt.executor.averaging.consolidate`). A copy is a whole gang on one server; a job whose gang fits on no
     single server is not forked, and runs on several servers as under Hadar.

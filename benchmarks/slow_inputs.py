@@ -1,4 +1,4 @@
-"""Search for inputs on which a method takes longest: ``python benchmarks/hunt.py METHOD --tries 200``.
+"""Search for inputs on which a method takes longest: ``python benchmarks/slow_inputs.py METHOD --tries 200``.
 
 An evolutionary search over families and seeds: the slowest ones are changed in one setting at a time. The goal is CPU
 time, relative to the median of the families that it starts from. What it finds is kept in `families.FOUND`.
@@ -90,7 +90,7 @@ def changed(draw: np.random.Generator, family: Family, gangs: bool) -> Family:
     return replace(family, **{name: options[int(draw.integers(len(options)))]})
 
 
-def hunt(
+def slowest(
     method: Method, tries: int, seed: int = 0, report: Callable[[str], None] = print
 ) -> list[tuple[float, Family, int]]:
     """The inputs tried, slowest first: (CPU seconds, family, seed)."""
@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument("--tries", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
-    for seconds, family, number in hunt(METHODS[chosen.method], chosen.tries, chosen.seed)[:10]:
+    for seconds, family, number in slowest(METHODS[chosen.method], chosen.tries, chosen.seed)[:10]:
         print(f"{seconds:.3f} s  {family}  seed {number}")
 
 
