@@ -39,7 +39,7 @@ CELLS = 5_000_000
 """Largest table of two types (40 MB, some 10 ms)."""
 
 NARROW = 500
-"""Places in the first core."""
+"""Places in the first core, besides the best ones of jobs that run."""
 
 WIDER = 4
 """Growth of the number of places if no good plan is in the core."""
@@ -170,7 +170,8 @@ class _Search:
         self.round, self.gap, self.deadline, self.feasible = round_, gap, deadline, feasible
         self.choice: Positions | None = None
         self.cost, self.slack, self.bound = np.inf, 0.0, round_.bound
-        self.losses = np.sort(round_.loss[np.isfinite(round_.loss)])
+        certain = (round_.loss <= 0) & (round_.waits > 0)[:, None]  # best places of running jobs: in every core
+        self.losses = np.sort(round_.loss[np.isfinite(round_.loss) & ~certain])
         self.passes = 0
         if start is not None:
             self._take(start)
