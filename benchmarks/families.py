@@ -249,6 +249,12 @@ FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
         (Family("generic", gpus="equal", noise=10.0**-6), 733),
         (Family("integers", gpus="tiny", power=0.1), 68),
     ),
+    "fft": (
+        (Family("generic", gangs="one large", noise=0.1), 536),
+        (Family("generic", gangs="sixteen sizes", spread=6.0), 254),
+        (Family("generic", gangs="sixteen sizes", spread=6.0), 268),
+        (Family("noisy models", gangs="sixteen sizes", second="alike"), 0),
+    ),
 }
 """Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""
 

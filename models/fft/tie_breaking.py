@@ -83,12 +83,31 @@ class _Places:
         own = self.cost[np.arange(len(self.at)), self.at]
         tied = _equal(own[running, None], self.cost[running, : self.waiting]).sum(axis=1) > 1
         for others in self.alike.values():
-            mine = np.flatnonzero(np.isin(running, others, assume_unique=True))
+            mine = np.flatnonzero(np.isin(running, self._candidates(others), assume_unique=True))
             p = running[mine]
             now = own[p, None] + own[None, others]
             then = self.cost[p[:, None], self.at[others]] + self.cost[others[:, None], self.at[p]].T
             tied[mine] |= (_equal(now, then) & (self.at[p, None] != self.at[None, others])).any(axis=1)
         return [int(p) for p in running[tied]]
+
+    def _candidates(self, jobs: Positions) -> Positions:
+        """The running ones of these ``jobs`` (of one demand) that may tie, found by sorting.
+
+        Jobs at the places a and b tie if b costs both of them as much more than a.
+        """
+        found, cost, at = [jobs[:0]], self.cost[jobs], self.at[jobs]
+        room = 4 * ROUNDING * np.abs(cost[np.isfinite(cost)]).max(initial=0.0)
+        for a in range(self.waiting):
+            here = np.flatnonzero(at == a)
+            for b in range(self.waiting + 1):
+                there = np.flatnonzero(at == b)
+                if a == b or not len(here) or not len(there):
+                    continue
+                more = cost[here, b] - cost[here, a]
+                others = np.sort(cost[there, b] - cost[there, a])
+                near = np.searchsorted(others, more + room, "right") > np.searchsorted(others, more - room)
+                found.append(jobs[here[near]])
+        return np.unique(np.concatenate(found))
 
     def _exchange(self, p: int) -> bool:
         """Exchange a running job with the most preferred partner."""

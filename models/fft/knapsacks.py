@@ -1,0 +1,252 @@
+"""Lower bounds on the cost of an FFT round by knapsacks: one for each GPU type, and one for all types together.
+
+Jobs j with whole demands d[j] cost c[j, i] on type i. A job runs on one type at most, type i has Y[i] GPUs, and K GPUs
+are in use in all, so S = sum(Y) - K stay idle. Let x[j, i] be 1 if j runs on i, and z[j] 1 if j runs at all. Then ::
+
+    minimise  sum_ji c[j, i] x[j, i]
+    subject to  z[j] = sum_i x[j, i]  for all j                                                               (1)
+                Y[i] - S <= sum_j d[j] x[j, i] <= Y[i]  for all i,   sum_j d[j] z[j] = K,   x, z in {0, 1}    (2)
+
+is the round. With prices p[j] (of any sign) on (1) it falls apart into k + 1 knapsacks ::
+
+    L(p) = sum_i min {sum_j (c[j, i] + p[j]) x[j, i] : (2)} + min {- sum_j p[j] z[j] : (2)} <= optimum
+
+by weak duality, because ``sum_j p[j] (sum_i x[j, i] - z[j])`` is 0 at every feasible point. A knapsack is solved by
+dynamic programming over the number of GPUs left. Its tables also contain the bounds of all partly decided rounds, and,
+with tables of the jobs in reverse order, the least loss if one job runs on a type or waits. Where types are alike, the
+knapsacks of single types hardly bound more than the linear relaxation; the one of all types still does.
+
+All nodes (types, then all together) share one array: node q has the places ``start[q] .. start[q] + most[q]``, one for
+each number of GPUs left, after as many infinite places as the largest demand. So one shift serves all nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hetopt.data.array_types import Floats, Positions
+from hetopt.solving.blocks import Flags
+
+
+@dataclass(frozen=True, eq=False)
+class Core:
+    """A round in which some jobs are decided already.
+
+    Attributes
+    ----------
+    cost:
+        (m, k) cost of each job on each type; infinite where it must not run.
+    demand:
+        (m,) GPUs of each gang.
+    room:
+        (k,) GPUs left on each type.
+    idle:
+        Number of GPUs that stay idle in all.
+    jobs:
+        (m,) position of each job in the whole round.
+    fixed:
+        Positions in the whole round, and types, of jobs that run.
+    base:
+        Cost of the fixed jobs.
+    """
+
+    cost: Floats
+    demand: Positions
+    room: Positions
+    idle: int
+    jobs: Positions
+    fixed: tuple[tuple[int, int], ...] = ()
+    base: float = 0.0
+
+    @cached_property
+    def knapsacks(self) -> Knapsacks:
+        """The knapsacks of all nodes."""
+        return Knapsacks(self)
+
+    @cached_property
+    def by_demand(self) -> list[tuple[int, Positions]]:
+        """The jobs of each demand, most jobs first."""
+        parts = [(int(d), np.flatnonzero(self.demand == d)) for d in np.unique(self.demand)]
+        return sorted(parts, key=lambda part: -len(part[1]))
+
+    def part_of(self, whole: Core, values: Floats) -> Floats:
+        """The ``values`` of the jobs of a larger core for the jobs of this one."""
+        return values[np.searchsorted(whole.jobs, self.jobs)]
+
+    def restricted(self, allowed: Flags, must: Flags) -> Core | None:
+        """This core with only the ``allowed`` (m, k) places, and with jobs that ``must`` (m,) run; None if none can.
+
+        Jobs that must run and have a single place are fixed.
+        """
+        number = allowed.sum(axis=1)
+        if (must & (number == 0)).any():
+            return None
+        set_ = np.flatnonzero(must & (number == 1))
+        type_ = allowed[set_].argmax(axis=1)
+        room = self.room - np.bincount(type_, weights=self.demand[set_], minlength=len(self.room)).astype(np.intp)
+        if (room < 0).any() or room.sum() < self.idle:
+            return None
+        left = np.flatnonzero((number > 0) & ~(must & (number == 1)))
+        fixed = zip(self.jobs[set_].tolist(), type_.tolist(), strict=True)
+        return Core(
+            cost=np.where(allowed[left], self.cost[left], np.inf),
+            demand=self.demand[left],
+            room=room,
+            idle=self.idle,
+            jobs=self.jobs[left],
+            fixed=(*self.fixed, *fixed),
+            base=self.base + float(self.cost[set_, type_].sum()),
+        )
+
+
+class Knapsacks:
+    """Dynamic programming over the jobs of a core, at all nodes at once."""
+
+    def __init__(self, core: Core) -> None:
+        k = len(core.room)
+        self.core, self.k = core, k
+        self.able = np.isfinite(core.cost)
+        self.most = np.append(core.room, core.room.sum() - core.idle)
+        margin = int(core.demand.max(initial=1))
+        size = self.most + 1 + margin
+        self.start = np.cumsum(size) - size + margin
+        self.node = np.full(int(size.sum()), k + 1)
+        self.first = np.full(len(self.node), np.inf)  # no job left: fill nothing more
+        self.unused = self.first.copy()  # no job yet
+        for q, (start, most) in enumerate(zip(self.start.tolist(), self.most.tolist(), strict=True)):
+            self.node[start : start + most + 1] = q
+            self.first[start : start + 1 + (min(core.idle, most) if q < k else 0)] = 0.0
+            self.unused[start] = 0.0
+        inside = np.minimum(self.node, k)
+        mirrored = 2 * self.start[inside] + self.most[inside] - np.arange(len(self.node))
+        self.mirror = np.where(self.node <= k, mirrored, 0)  # place 0 is infinite
+
+    @property
+    def cells(self) -> int:
+        """Size of the tables of all jobs."""
+        return len(self.first) * (len(self.core.jobs) + 1)
+
+    def values(self, prices: Floats) -> Floats:
+        """(m, k + 2) cost of each job at each node with its price; the last column, of the infinite places, is inf."""
+        value = np.full((len(prices), self.k + 2), np.inf)
+        value[:, : self.k] = self.core.cost + prices[:, None]
+        value[:, self.k] = np.where(self.able.any(axis=1), -prices, np.inf)
+        return value
+
+    def tables(self, value: Floats, order: Positions) -> Floats:
+        """(len(order) + 1, places) least cost of the jobs ``order[t:]`` for each number of GPUs left."""
+        table = np.empty((len(order) + 1, len(self.first)))
+        table[-1] = self.first
+        for t in range(len(order) - 1, -1, -1):
+            self._add(table[t + 1], value[order[t]], int(self.core.demand[order[t]]), table[t])
+        return table
+
+    def _add(self, before: Floats, value: Floats, demand: int, out: Floats) -> None:
+        """The table ``before`` with one more job."""
+        taken = np.take(value, self.node[demand:])
+        taken += before[:-demand]
+        out[:demand] = before[:demand]
+        np.minimum(before[demand:], taken, out=out[demand:])
+
+    def bound(self, prices: Floats) -> tuple[float, Flags]:
+        """L(prices), and (m, k + 1) the jobs that the nodes choose.
+
+        At each node, jobs of equal demand are chosen in order of value, so that tables between the demands suffice.
+        """
+        value = self.values(prices)[:, :-1]
+        table, steps = self.first, []
+        for demand, jobs in self.core.by_demand:
+            most = min(len(jobs), int(self.most.max()) // demand)
+            order = np.argsort(value[jobs], axis=0)[:most]
+            sorted_ = np.take_along_axis(value[jobs], order, axis=0)
+            steps.append((demand, jobs[order], sorted_, table))
+            table = self._with_alike(table, sorted_, demand)
+        place = self.start + self.most
+        total = self.core.base + float(table[place].sum())
+        chosen: Flags = np.zeros(value.shape, dtype=bool)
+        if np.isfinite(total):
+            for demand, jobs, sorted_, before in reversed(steps):
+                sums = np.concatenate([np.zeros((1, self.k + 1)), np.cumsum(sorted_, axis=0)])
+                number = np.arange(len(sums))[:, None]
+                below = np.maximum(place - number * demand, self.start - 1)
+                taken = np.argmin(before[below] + sums, axis=0)
+                runs, node = np.nonzero(number[:-1] < taken)
+                chosen[jobs[runs, node], node] = True
+                place = place - taken * demand
+        return total, chosen
+
+    def _with_alike(self, table: Floats, sorted_: Floats, demand: int) -> Floats:
+        """The table with jobs of one demand, whose values are sorted at each node."""
+        if table is self.first and not self.core.idle:
+            sums = np.cumsum(sorted_, axis=0)
+            number = np.arange(1, len(sums) + 1)[:, None]
+            fits = number * demand <= self.most
+            table = table.copy()
+            table[(self.start + number * demand)[fits]] = sums[fits]
+            return table
+        for values in np.column_stack([sorted_, np.full(len(sorted_), np.inf)]):
+            after = np.empty_like(table)
+            self._add(table, values, demand, after)
+            table = after
+        return table
+
+    def losses(self, prices: Floats) -> tuple[float, Floats, Floats]:
+        """L(prices); then, less that, bounds (m, k) if a job runs on a type, and (m,) if it waits."""
+        order, demand, k = np.argsort(self.core.demand, kind="stable"), self.core.demand, self.k
+        value = self.values(prices)
+        table = self.tables(value, order)
+        best = table[0][self.start + self.most]
+        total = self.core.base + float(best.sum())
+        with_, without = np.full((len(prices), k + 1), np.inf), np.zeros((len(prices), k + 1))
+        before = self.unused
+        for t, j in enumerate(order.tolist()):
+            without[j] = np.minimum.reduceat(before + table[t + 1][self.mirror], self.start)
+            below = np.maximum(self.mirror - demand[j], 0)
+            with_[j] = np.minimum.reduceat(before + table[t + 1][below], self.start) + value[j, :-1]
+            after = np.empty_like(before)
+            self._add(before, value[j], int(demand[j]), after)
+            before = after
+        with_, without = np.maximum(with_ - best, 0.0), np.maximum(without - best, 0.0)
+        waits = without.sum(axis=1)
+        others = np.array([np.delete(without[:, :k], i, axis=1).sum(axis=1) for i in range(k)]).T
+        return total, with_[:, :k] + others + with_[:, k:], waits
+
+
+SMOOTH = 0.7
+"""Part of the new subgradient in a step; the rest is the last direction."""
+
+PATIENCE = 5
+"""Steps without progress after which the step size is halved."""
+
+PROGRESS = 0.01
+"""Part of the distance to the target that counts as progress."""
+
+SMALLEST_STEP = 5e-3
+"""The ascent stops below this step size."""
+
+
+def ascended(core: Core, prices: Floats, target: float, steps: int) -> tuple[float, Floats]:
+    """The best bound L and its prices after some subgradient steps, with step sizes by Polyak towards ``target``."""
+    best, best_prices = -np.inf, prices
+    size, failed, direction = 1.0, 0, np.zeros(len(prices))
+    for _ in range(steps):
+        bound, chosen = core.knapsacks.bound(prices)
+        if bound > best:
+            failed = 0 if bound > best + PROGRESS * (target - bound) else failed + 1
+            best, best_prices = bound, prices
+        else:
+            failed += 1
+        if best >= target or size < SMALLEST_STEP:
+            break
+        if failed >= PATIENCE:
+            size, failed, prices, direction = size / 2, 0, best_prices, np.zeros(len(prices))
+        gradient = chosen[:, :-1].sum(axis=1) - chosen[:, -1].astype(float)
+        direction = SMOOTH * gradient + (1 - SMOOTH) * direction if direction.any() else gradient
+        norm = float(direction @ direction)
+        if norm == 0.0:
+            break
+        prices = prices + size * (target - bound) / norm * direction
+    return best, best_prices

@@ -1,0 +1,465 @@
+"""Least cost of an FFT round: cores of jobs by knapsack bounds, searched by dynamic programming with a limited width.
+
+1. The linear relaxation bounds the cost, and the loss if a job runs on a type or waits (:mod:`hetopt.solving.sifting`).
+   The places of least loss form a core; the other jobs wait, or run where they lose least.
+2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.knapsacks`). Places whose knapsack bound is
+   not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
+3. The jobs of the core are decided one by one. A state is the number of GPUs left on each type: of two states with the
+   same numbers, only the cheaper one is kept (dynamic programming), and states whose bound is not below the target are
+   cut. If more states than the width remain, those with the least bounds are kept, and the least bound of the others
+   limits what is proven. A search that drops none proves its core.
+4. Plans are improved by pairs of types: an exact knapsack for two types places all jobs that run on no other type.
+
+A wider core and a larger width follow until the gap is proven. No step assumes anything about the order, the prices or
+the core: these decide only how long it takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from hetopt.data.array_types import Floats, Positions
+from hetopt.models.fft.knapsacks import Core, ascended
+from hetopt.tolerances import PROVEN
+
+LARGEST = 30_000_000
+"""Largest table of all knapsacks (240 MB); larger cores are left to an integer program."""
+
+LARGE = 8_000
+"""Places up to which the second core contains all that may be needed; and of the last core that is searched if no plan
+is known to exist."""
+
+CELLS = 5_000_000
+"""Largest table of two types (40 MB, some 10 ms)."""
+
+NARROW = 500
+"""Places in the first core, besides the best ones of jobs that run."""
+
+WIDER = 4
+"""Growth of the number of places if no good plan is in the core."""
+
+STEPS, MORE_STEPS = 60, 30
+"""Steps of the ascent on a new core, and on one that has shrunk."""
+
+STARTING_WIDTH = 300
+"""Width of the searches for a first plan."""
+
+WIDTH, WIDEST = 1_000, 64_000
+"""First and last width of the searches that prove the gap."""
+
+GROWTH = 4
+"""Growth of the width if states were dropped."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A round as arrays.
+
+    Attributes
+    ----------
+    cost:
+        (n, k) cost of each job on each type; infinite where it cannot run.
+    demand:
+        (n,) GPUs of each gang.
+    room:
+        (k,) GPUs of each type.
+    idle:
+        Number of GPUs that stay idle in all.
+    price:
+        (k,) costs that a GPU of each type saves; any prices are valid.
+    """
+
+    cost: Floats
+    demand: Positions
+    room: Positions
+    idle: int
+    price: Floats
+
+    @cached_property
+    def _reduced(self) -> Floats:
+        return self.cost - self.demand[:, None] * self.price
+
+    @cached_property
+    def waits(self) -> Floats:
+        """(n,) how much the bound grows if a job waits."""
+        return np.maximum(0.0, -self._reduced.min(axis=1))
+
+    @cached_property
+    def loss(self) -> Floats:
+        """(n, k) how much the bound grows if a job runs on a type; infinite where it cannot run."""
+        return self._reduced + self.waits[:, None]
+
+    @cached_property
+    def bound(self) -> float:
+        """Lower bound on the cost: each job runs where its reduced cost is least, or waits.
+
+        The used GPUs cost least where those of the highest price are idle.
+        """
+        return float(self.price @ self.room) - self.idle * float(self.price.max()) - float(self.waits.sum())
+
+    def core(self, width: float) -> Core | None:
+        """The places of at most this loss; None if they cannot hold all jobs that must run."""
+        whole = Core(self.cost, self.demand, self.room, self.idle, np.arange(len(self.demand)))
+        return whole.restricted((self.loss <= width) & np.isfinite(self.cost), self.waits > width)
+
+    def prices(self, core: Core) -> Floats:
+        """(m,) prices of the jobs of ``core`` with which the knapsacks bound the cost as well as the prices of GPUs."""
+        jobs = core.jobs
+        loss = np.where(np.isfinite(core.cost), self.loss[jobs], np.inf)
+        prices = self.waits[jobs] - loss.min(axis=1, initial=np.inf) / 2
+        return prices - self.price.max() * core.demand if self.idle else prices
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Result of a search.
+
+    Attributes
+    ----------
+    choice:
+        (n,) type of each job, -1 where it waits; None if no plan was found.
+    cost, bound:
+        Cost of the plan (infinite without one), and a proven lower bound on the cost of every plan.
+    passes:
+        Number of searches.
+    """
+
+    choice: Positions | None
+    cost: float
+    bound: float
+    passes: int
+
+
+def solve(
+    round_: Round,
+    gap: float,
+    deadline: float | None = None,
+    start: Positions | None = None,
+    bound: float = -np.inf,
+    *,
+    feasible: bool = True,
+) -> Found:
+    """The cheapest plan, proven up to ``gap`` times the sum of its costs and gains without their signs.
+
+    It is proven to less if the deadline (of ``time.perf_counter``) comes first or the largest width does not suffice.
+
+    Parameters
+    ----------
+    start:
+        (n,) type of each job in a good plan, or None.
+    bound:
+        A lower bound on the cost.
+    feasible:
+        Whether a plan is known to exist; else only small cores are searched for one.
+    """
+    search = _Search(round_, gap, deadline, start, feasible)
+    search.bound = max(search.bound, bound)
+    return search.run()
+
+
+class _Search:
+    def __init__(
+        self, round_: Round, gap: float, deadline: float | None, start: Positions | None, feasible: bool
+    ) -> None:
+        self.round, self.gap, self.deadline, self.feasible = round_, gap, deadline, feasible
+        self.choice: Positions | None = None
+        self.cost, self.slack, self.bound = np.inf, 0.0, round_.bound
+        certain = (round_.loss <= 0) & (round_.waits > 0)[:, None]  # best places of running jobs: in every core
+        self.losses = np.sort(round_.loss[np.isfinite(round_.loss) & ~certain])
+        self.passes = 0
+        if start is not None:
+            self._take(start)
+
+    def run(self) -> Found:
+        many = NARROW
+        while not self._is_done():
+            whole = self._explore(many)
+            if whole or (self.choice is None and not self.feasible and many >= LARGE):
+                break
+            needed = int(np.searchsorted(self.losses, self.target - self.round.bound))
+            many = needed if needed <= LARGE else many * WIDER
+        return Found(self.choice, self.cost, min(self.bound, self.cost), self.passes)
+
+    def _is_done(self) -> bool:
+        return self.cost - self.bound <= self.slack or self._is_late()
+
+    def _is_late(self) -> bool:
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+    @property
+    def target(self) -> float:
+        """Plans of at least this cost need not be found."""
+        return self.cost - self.slack
+
+    def _explore(self, many: int) -> bool:
+        """Search the core of this many places; whether it was the last one."""
+        round_ = self.round
+        width = float(self.losses[many]) if many < len(self.losses) else np.inf
+        needed = self.target - round_.bound
+        whole = width >= needed or not np.isfinite(width)
+        if np.isfinite(needed):
+            width = min(max(width, 2 * self.slack), needed)
+        core = round_.core(width)
+        if core is not None and core.knapsacks.cells > LARGEST:
+            return True
+        limit = min(round_.bound + width, self.target)
+        if core is not None:
+            proven = self._prove(core, limit, whole)
+            if proven < limit:
+                self.bound = max(self.bound, proven)
+                return whole
+        self.bound = max(self.bound, min(limit, self.cost))
+        return whole
+
+    def _prove(self, core: Core, limit: float, whole: bool) -> float:
+        """A bound on all plans in the core; better plans are taken on the way."""
+        prices = self.round.prices(core)
+        bound, _ = core.knapsacks.bound(prices)
+        if not np.isfinite(bound):
+            return np.inf
+        if self.choice is None:
+            self._start(core, prices, range(1))
+        limit = min(limit, self.target)
+        aim = limit if np.isfinite(limit) else bound + float(np.abs(self.round.waits[core.jobs]).sum())
+        bound, prices = ascended(core, prices, aim, STEPS)
+        if not np.isfinite(bound):
+            return np.inf
+        if (self.passes <= 1 and bound < limit) or self.choice is None:
+            self._start(core, prices, range(ORDERS))
+        proven, width = bound, WIDTH
+        while self.choice is not None:
+            limit = min(limit, self.target)
+            if proven >= limit or self._is_late():
+                break
+            smaller = _shrunk(core, prices, limit)
+            if smaller is None:
+                return limit
+            core, prices = smaller
+            bound, prices = ascended(core, prices, limit, MORE_STEPS)
+            if bound >= limit:
+                return limit
+            if self._improves(core, prices):
+                continue
+            proven = max(proven, bound, self._search(core, prices, self.passes % 2, width, limit))
+            if proven >= limit or not whole or width >= WIDEST:
+                break
+            width *= GROWTH
+        return min(proven, limit)
+
+    def _start(self, core: Core, prices: Floats, orders: Sequence[int]) -> None:
+        """Search the places of least loss for a first plan."""
+        for narrow in _narrowed(core, prices):
+            own = narrow.part_of(core, prices)
+            bound, _ = narrow.knapsacks.bound(own)
+            for order in orders if np.isfinite(bound) else ():
+                if self.cost - bound > self.slack:
+                    self._search(narrow, own, order, STARTING_WIDTH, np.inf)
+            if self.choice is not None or self._is_late():
+                break
+
+    def _improves(self, core: Core, prices: Floats) -> bool:
+        """Whether the places of least loss in a large core contain a better plan, which then is taken."""
+        before = self.cost
+        for narrow in _narrowed(core, prices):
+            if narrow is not core and self.cost == before:
+                self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, before)
+        return self.cost < before
+
+    def _search(self, core: Core, prices: Floats, order: int, width: int, target: float) -> float:
+        """Search the core; the bound on its plans that this proves."""
+        self.passes += 1
+        bound, choice = searched(core, prices, _order(core, prices, order), width, target, self._is_late)
+        if choice is not None:
+            runs = np.flatnonzero(choice >= 0)
+            cost = core.base + float(core.cost[runs, choice[runs]].sum())
+            if self.choice is None or cost - self.cost < self.cost - self.bound:
+                choice = improved(core, choice)
+            plan = np.full(len(self.round.demand), -1)
+            for e, i in core.fixed:
+                plan[e] = i
+            plan[core.jobs] = choice
+            self._take(plan)
+        return bound
+
+    def _take(self, choice: Positions) -> None:
+        """Keep this plan if it is the best so far."""
+        runs = np.flatnonzero(choice >= 0)
+        costs = self.round.cost[runs, choice[runs]]
+        if costs.sum() < self.cost:
+            self.choice, self.cost = choice, float(costs.sum())
+            self.slack = max(self.gap, PROVEN) * float(np.abs(costs).sum())
+
+
+ORDERS = 3
+"""Number of orders in which jobs are decided."""
+
+
+def _order(core: Core, prices: Floats, which: int) -> Positions:
+    """The surest jobs first (0: per GPU, 1: times GPUs), or the largest gangs (2), so that flexible ones fill gaps."""
+    value = (core.cost + prices[:, None]).min(axis=1)
+    sure = np.maximum(prices, value)
+    key = (sure / core.demand, sure * core.demand, core.demand)[which]
+    return np.argsort(-key, kind="stable")
+
+
+def _narrowed(core: Core, prices: Floats) -> Iterator[Core]:
+    """Growing cores of the places of least loss in the knapsacks; the last is the whole core."""
+    places, many = np.isfinite(core.cost), NARROW
+    if places.sum() > 2 * many:
+        _, runs, waits = core.knapsacks.losses(prices)
+    while places.sum() > 2 * many:
+        width = np.partition(runs, many, axis=None)[many]
+        must = waits > width
+        allowed = ((runs <= width) | (must[:, None] & (runs == runs.min(axis=1, keepdims=True)))) & places
+        for needed in (must, np.zeros_like(must)):
+            narrow = core.restricted(allowed, needed)
+            if narrow is not None:
+                yield narrow
+                break
+        many *= WIDER
+    yield core
+
+
+def _shrunk(core: Core, prices: Floats, limit: float) -> tuple[Core, Floats] | None:
+    """The core without places where no plan costs less than ``limit``, and the prices of its jobs; None if empty."""
+    bound, runs, waits = core.knapsacks.losses(prices)
+    room = limit - bound
+    if room <= 0:
+        return None
+    smaller = core.restricted((runs < room) & np.isfinite(core.cost), waits >= room)
+    return None if smaller is None else (smaller, smaller.part_of(core, prices))
+
+
+def searched(
+    core: Core,
+    prices: Floats,
+    order: Positions,
+    width: int,
+    target: float,
+    is_late: Callable[[], bool] = lambda: False,
+) -> tuple[float, Positions | None]:
+    """The cheapest plan below ``target`` that a search of this width finds, and a bound on all plans of the core.
+
+    Returns
+    -------
+    tuple
+        The bound, at most ``target``; (m,) the type of each job, -1 where it waits, or None without such a plan.
+    """
+    sack, k = core.knapsacks, len(core.room)
+    value = sack.values(prices)
+    table = sack.tables(value, order)
+    left = core.room[None, :].copy()
+    cost = np.array([core.base])
+    dropped, steps = np.inf, []
+    mix = np.random.default_rng(0).integers(1, 2**62, k)
+    for t, j in enumerate(order.tolist()):
+        if is_late():
+            return -np.inf, None
+        demand = int(core.demand[j])
+        rest = table[t + 1]
+        places = np.concatenate(
+            [sack.start[:k] + left, (sack.start[k] + left.sum(axis=1) - core.idle)[:, None]], axis=1
+        )
+        ahead = rest[places]
+        types = np.flatnonzero(sack.able[j])
+        bounds = [cost + ahead.sum(axis=1)]
+        with_root = rest[places[:, k] - demand]
+        for i in types.tolist():
+            others = ahead[:, :k].copy()
+            others[:, i] = rest[places[:, i] - demand]
+            bounds.append(cost + core.cost[j, i] + others.sum(axis=1) + with_root)
+        bound = np.stack(bounds)
+        option, parent = np.nonzero(bound < target)
+        bound = bound[option, parent]
+        type_ = np.append(-1, types)[option]
+        left = left[parent]
+        runs = np.flatnonzero(type_ >= 0)
+        left[runs, type_[runs]] -= demand
+        cost = cost[parent]
+        cost[runs] += core.cost[j, type_[runs]]
+        kept = _cheapest(left @ mix, cost)
+        if len(kept) > width:
+            part = np.argpartition(bound[kept], width)
+            dropped = min(dropped, float(bound[kept[part[width:]]].min()))
+            kept = kept[part[:width]]
+        left, cost = left[kept], cost[kept]
+        steps.append((parent[kept], type_[kept]))
+        if not len(kept):
+            return min(dropped, target), None
+    choice = np.full(len(core.jobs), -1)
+    at = int(np.argmin(cost))
+    bound_ = min(dropped, float(cost[at]))
+    for j, (parents, types) in zip(order[::-1].tolist(), reversed(steps), strict=True):
+        choice[j], at = types[at], int(parents[at])
+    return bound_, choice
+
+
+def _cheapest(key: Positions, cost: Floats) -> Positions:
+    """The state of least cost for each key."""
+    order = np.lexsort((cost, key))
+    key = key[order]
+    return order[np.append(True, key[1:] != key[:-1])] if len(key) else order
+
+
+def improved(core: Core, choice: Positions) -> Positions:
+    """``choice`` after exact re-placement of the jobs of two types, for all pairs, until none gains."""
+    choice = choice.copy()
+    pairs = [pair for pair in combinations(range(len(core.room)), 2) if core.room[list(pair)].sum()]
+    stale = set(pairs)
+    while stale:
+        for pair in pairs:
+            if pair in stale:
+                stale.discard(pair)
+                if _replaced(core, choice, pair):
+                    stale.update(other for other in pairs if other != pair and set(other) & set(pair))
+    return choice
+
+
+def _replaced(core: Core, choice: Positions, pair: tuple[int, int]) -> bool:
+    """Whether another placing of all free jobs on these two types, with the same GPUs in use in all, costs less."""
+    costs = core.cost[:, pair]
+    here = np.isin(choice, pair)
+    free = np.flatnonzero((here | (choice < 0)) & np.isfinite(costs).any(axis=1))
+    if len(free) * np.prod(core.room[list(pair)] + 1) > CELLS:
+        return False
+    own = np.flatnonzero(here)
+    now = float(core.cost[own, choice[own]].sum())
+    used = int(core.demand[own].sum())
+    table = _pair_tables(costs[free], core.demand[free], core.room[list(pair)])
+    first = np.arange(max(0, used - core.room[pair[1]]), min(core.room[pair[0]], used) + 1)
+    total = table[0][first, used - first]
+    best = int(np.argmin(total))
+    if not total[best] < now - PROVEN * abs(now):
+        return False
+    choice[own] = -1
+    a, b = int(first[best]), used - int(first[best])
+    for t, j in enumerate(free.tolist()):
+        if table[t][a, b] == table[t + 1][a, b]:
+            continue
+        demand = int(core.demand[j])
+        if a >= demand and table[t + 1][a - demand, b] + costs[j, 0] == table[t][a, b]:
+            choice[j], a = pair[0], a - demand
+        else:
+            choice[j], b = pair[1], b - demand
+    return True
+
+
+def _pair_tables(cost: Floats, demand: Positions, room: Positions) -> Floats:
+    """[t, a, b]: least cost of the jobs ``t:`` that use a GPUs of the first and b of the second type."""
+    table = np.full((len(demand) + 1, room[0] + 1, room[1] + 1), np.inf)
+    table[-1, 0, 0] = 0.0
+    for t in range(len(demand) - 1, -1, -1):
+        need, before, out = int(demand[t]), table[t + 1], table[t]
+        out[:] = before
+        for axis in (0, 1):
+            if need <= room[axis] and np.isfinite(cost[t, axis]):
+                to = (slice(need, None), slice(None))[:: 1 if axis == 0 else -1]
+                from_ = (slice(None, room[axis] + 1 - need), slice(None))[:: 1 if axis == 0 else -1]
+                np.minimum(out[to], before[from_] + cost[t, axis], out=out[to])
+    return table

@@ -1,0 +1,253 @@
+"""Knapsack bounds and the search of FFT's round, against enumeration and against HiGHS on the whole program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import hetopt
+from hetopt import Options
+from hetopt.data.array_types import Floats, Positions
+from hetopt.errors import NotSolved
+from hetopt.models import fft
+from hetopt.models.fft import fft_method, round_search
+from hetopt.models.fft.alike_types import merged
+from hetopt.models.fft.gpu_prices import gpu_prices
+from hetopt.models.fft.knapsacks import Core, ascended
+from hetopt.models.fft.round_search import Round, improved, searched, solve
+from hetopt.proofs.strategies import job_instances
+from hetopt.tolerances import EQUAL, PROVEN, START, scale
+
+TIGHT = {"rel": EQUAL, "abs": EQUAL}
+
+
+@st.composite
+def cores(draw: st.DrawFn) -> Core:
+    """Up to 6 jobs on up to 3 types: costs of both signs, ties, places where a job cannot run, and idle GPUs."""
+    m, k = draw(st.integers(1, 6)), draw(st.integers(1, 3))
+    costs = st.one_of(st.integers(-5, 9).map(float), st.floats(-5, 9), st.just(np.inf))
+    cost = np.array([[draw(costs) for _ in range(k)] for _ in range(m)])
+    room = np.array([draw(st.integers(0, 7)) for _ in range(k)])
+    idle = draw(st.integers(0, int(room.sum())))
+    demand = np.array([draw(st.integers(1, 4)) for _ in range(m)])
+    return Core(cost, demand, room, idle, np.arange(m), base=draw(st.integers(-3, 3)) * 1.0)
+
+
+def plans(core: Core) -> list[tuple[float, tuple[int, ...]]]:
+    """Cost and types of every plan of the core."""
+    m, k = core.cost.shape
+    found = []
+    for choice in product(range(-1, k), repeat=m):
+        used, cost = np.zeros(k), core.base
+        for j, i in enumerate(choice):
+            if i >= 0:
+                used[i] += core.demand[j]
+                cost += core.cost[j, i]
+        if np.isfinite(cost) and (used <= core.room).all() and used.sum() == core.room.sum() - core.idle:
+            found.append((cost, choice))
+    return found
+
+
+def some_prices(core: Core, seed: int) -> Floats:
+    return np.random.default_rng(seed).normal(0, 4, len(core.jobs))
+
+
+@given(cores(), st.integers(0, 9))
+@settings(max_examples=examples(60, 600), deadline=None)
+def test_knapsacks_bound_every_plan_at_any_prices(core: Core, seed: int) -> None:
+    """The bound, and what is lost if a job runs on a type or waits."""
+    prices = some_prices(core, seed)
+    bound, chosen = core.knapsacks.bound(prices)
+    total, runs, waits = core.knapsacks.losses(prices) if np.isfinite(bound) else (bound, None, None)
+    assert total == pytest.approx(bound, **TIGHT)
+    for cost, choice in plans(core):
+        assert bound <= cost + PROVEN * scale(cost, prices)
+        for j, i in enumerate(choice):
+            loss = waits[j] if i < 0 else runs[j, i]
+            assert bound + loss <= cost + EQUAL * scale(cost, prices)
+    if np.isfinite(bound):
+        value = core.knapsacks.values(prices)[:, :-1]
+        assert core.base + np.where(chosen, value, 0.0).sum() == pytest.approx(bound, **TIGHT)
+        used = core.demand @ chosen
+        assert (used <= core.knapsacks.most).all()
+        assert used[-1] == core.knapsacks.most[-1]
+        assert (used[:-1] >= core.room - core.idle).all()
+
+
+@given(cores(), st.integers(0, 9))
+@settings(max_examples=examples(60, 600), deadline=None)
+def test_a_search_finds_the_best_plan_or_bounds_it(core: Core, seed: int) -> None:
+    prices = some_prices(core, seed)
+    order = np.random.default_rng(seed).permutation(len(prices))
+    best = min((cost for cost, _ in plans(core)), default=np.inf)
+    if not np.isfinite(core.knapsacks.bound(prices)[0]):
+        assert best == np.inf
+        return
+    for width in (1, 3, 10_000):
+        bound, choice = searched(core, prices, order, width, np.inf)
+        assert bound <= best + EQUAL * scale(best)
+        if choice is not None:
+            costs = {types: cost for cost, types in plans(core)}
+            assert costs[tuple(choice.tolist())] >= best
+            better = improved(core, choice)
+            assert costs[tuple(better.tolist())] <= costs[tuple(choice.tolist())]
+    if np.isfinite(best):
+        assert bound == pytest.approx(best, **TIGHT)
+        aim = best + 1.0
+        assert ascended(core, prices, aim, 20)[0] <= best + EQUAL * scale(best)
+
+
+@given(cores())
+@settings(max_examples=examples(60, 600), deadline=None)
+def test_a_round_is_solved_with_and_without_alike_types(core: Core) -> None:
+    best = min((cost for cost, _ in plans(core)), default=np.inf) - core.base
+    cost = np.where(core.demand[:, None] <= core.room, core.cost, np.inf)
+    able = np.isfinite(cost).any(axis=1)
+    if not able.any():
+        return
+    round_ = Round(cost, core.demand, core.room, core.idle, np.zeros(len(core.room)))
+    assert round_.bound <= best + EQUAL * scale(best)
+    found = solve(round_, 0.0)
+    assert found.bound <= best + EQUAL * scale(best)
+    if not np.isfinite(best):
+        assert found.choice is None
+        return
+    assert found.cost == pytest.approx(best, **TIGHT)
+    assert found.bound == pytest.approx(best, **TIGHT)
+    check(round_, found.choice, found.cost)
+    alike = merged(round_, 100.0)
+    if alike is not None:
+        part = solve(alike.part, 0.0)
+        assert part.bound <= best + EQUAL * scale(best)
+        if part.choice is not None and (split := alike.split(part.choice)) is not None:
+            check(round_, split, None)
+
+
+def check(round_: Round, choice: Positions | None, cost: float | None) -> None:
+    assert choice is not None
+    runs = np.flatnonzero(choice >= 0)
+    used = np.bincount(choice[runs], weights=round_.demand[runs], minlength=len(round_.room))
+    own = round_.cost[runs, choice[runs]].sum()
+    assert np.isfinite(own)
+    assert (used <= round_.room).all()
+    assert used.sum() == round_.room.sum() - round_.idle
+    assert cost is None or own == pytest.approx(cost, **TIGHT)
+
+
+def twins(seed: int) -> Round:
+    """60 gangs of 1 to 5 on four types, which are alike in pairs."""
+    draw = np.random.default_rng(seed)
+    cost = draw.lognormal(3, 1, (60, 2))[:, [0, 0, 1, 1]]
+    demand, room = draw.integers(1, 6, 60), np.array([9, 7, 8, 8])
+    return Round(cost, demand, room, 0, gpu_prices(cost, demand, room, 0, Options()))
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_types_that_are_alike_are_merged_and_split(seed: int) -> None:
+    round_ = twins(seed)
+    alike = merged(round_, START)
+    assert alike is not None
+    assert {tuple(sorted(types.tolist())) for types in alike.members} == {(0, 1), (2, 3)}
+    part, whole = solve(alike.part, 0.0), solve(round_, 0.0)
+    assert part.choice is not None
+    assert part.cost <= whole.cost + EQUAL * scale(whole.cost)
+    check(round_, alike.split(part.choice), part.cost)
+
+
+def test_where_no_split_fits_there_is_none() -> None:
+    """Gangs of 5, 5, 3 and 3 fill two types of 8 GPUs, but not 9 and 7."""
+    price = np.zeros(2)
+    for room, fits in (([8, 8], True), ([9, 7], False)):
+        round_ = Round(np.ones((4, 2)), np.array([5, 5, 3, 3]), np.array(room), 0, price)
+        alike = merged(round_, 1.0)
+        assert alike is not None
+        assert (alike.split(np.zeros(4, dtype=np.intp)) is not None) == fits
+
+
+@pytest.mark.parametrize("idle", [0, 2])
+def test_prices_of_gpus_are_duals_of_the_relaxation(idle: int) -> None:
+    draw = np.random.default_rng(3)
+    cost, demand = draw.lognormal(2, 1, (40, 3)), draw.integers(1, 5, 40)
+    cost[draw.random(cost.shape) < 1 / 4] = np.inf
+    room = np.array([9, 8, 7])
+    price = gpu_prices(cost, demand, room, idle, Options())
+    able = np.isfinite(cost)
+    use = np.zeros((3, 40, 3))
+    for i in range(3):
+        use[i, :, i] = demand
+    jobs = np.repeat(np.eye(40), 3, axis=1)
+    relaxed = linprog(
+        np.where(able, cost, 0).ravel(),
+        np.vstack([use.reshape(3, -1), jobs]),
+        np.concatenate([room, np.ones(40)]),
+        np.repeat(demand, 3)[None, :],
+        [room.sum() - idle],
+        bounds=[(0, 1 if a else 0) for a in able.ravel()],
+    )
+    assert Round(cost, demand, room, idle, price).bound == pytest.approx(relaxed.fun)
+
+
+def test_prices_need_enough_jobs() -> None:
+    with pytest.raises(NotSolved):
+        gpu_prices(np.ones((2, 1)), np.array([1, 1]), np.array([3]), 0, Options())
+
+
+@given(job_instances(zeros=True, jobs=(1, 9), most_gpus=7, arrivals=True), st.integers(0, 99))
+@settings(max_examples=examples(25, 250), deadline=None)
+def test_the_method_and_the_whole_program_agree(instance: hetopt.Instance, seed: int) -> None:
+    """Small rounds, too, by knapsacks; with deficits, so that costs have both signs, and moves."""
+    draw = np.random.default_rng(seed)
+    state = fft.FFT().advanced(instance, None)
+    names, types = [job.name for job in instance.jobs], instance.entities("jobs").types
+    rho = {name: float(value) for name, value in zip(names, draw.lognormal(1, 2, len(names)), strict=True)}
+    last = {name: str(draw.choice(types)) for name in names[::2]}
+    state = replace(state, rho=rho, last=last)
+    general, _ = fft.FFT(options=Options(method="plain"))(instance, state)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fft_method, "FEW", 0)
+        plan, _ = fft.FFT()(instance, state)
+    own, other = plan.certificate, general.certificate
+    assert own is not None
+    assert other is not None
+    assert plan.x.sum() == general.x.sum()
+    assert own.objective == pytest.approx(other.objective, **TIGHT)
+    assert own.bound >= other.objective - EQUAL * scale(other.objective)
+
+
+def test_where_a_search_leaves_a_gap_the_program_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of width 1 prove nothing; and where they find no plan, the packing stands in."""
+    draw = np.random.default_rng(1)
+    jobs = hetopt.Instance.from_jobs(
+        draw.uniform(1, 8, (60, 3)), draw.integers(1, 5, 60), draw.uniform(5, 90, 60), [9, 7, 4]
+    )
+    best, _ = fft.FFT(options=Options(method="plain"))(jobs)
+    for width in ("WIDTH", "WIDEST", "STARTING_WIDTH", "STEPS", "MORE_STEPS"):
+        monkeypatch.setattr(round_search, width, 1)
+    plan, _ = fft.FFT()(jobs)
+    assert best.certificate is not None
+    assert plan.certificate is not None
+    assert plan.certificate.objective == pytest.approx(best.certificate.objective, **TIGHT)
+    monkeypatch.setattr(round_search, "LARGEST", 0)
+    again, _ = fft.FFT()(jobs)
+    assert again.certificate is not None
+    assert again.certificate.objective == pytest.approx(best.certificate.objective, **TIGHT)
+
+
+def test_a_late_search_returns_a_plan_and_a_bound() -> None:
+    draw = np.random.default_rng(2)
+    n = 800
+    jobs = hetopt.Instance.from_jobs(
+        draw.uniform(1, 8, (n, 4)), draw.integers(1, 17, n), draw.lognormal(4, 2, n), [40] * 4
+    )
+    plan, _ = fft.FFT(options=Options(time_limit=1 / 10**4))(jobs)
+    assert plan.certificate is not None
+    assert plan.x.sum() == 160
+    assert plan.certificate.status == "time_limit"
+    assert plan.certificate.objective <= plan.certificate.bound < np.inf
