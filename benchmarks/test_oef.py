@@ -27,11 +27,8 @@ CASES = [
     # (formulation, tenants, tenants in `make test`, seconds to reach)
     (oef.noncooperative, 5_000, 450, 0.3),
     (oef.noncooperative, 100_000, 900, 5.0),
-    (oef.cooperative, 100, 45, 0.2),
-    (oef.cooperative, 400, 60, 10.0),
-    (oef.cooperative, 1_000, 80, 150.0),
 ]
-PEERS = {"noncooperative": 5_000, "cooperative": 100}
+PEERS = {"noncooperative": 5_000}
 """Largest size at which the peers run."""
 
 
