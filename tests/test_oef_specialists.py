@@ -127,22 +127,28 @@ def test_cooperative_with_rows_added_on_the_way(case: dict[str, object]) -> None
     check_proof(inst, point)
 
 
-@given(st.integers(2, 30), st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([0.0, 1e-12, 1e-9, 1e-6, 1e-3]))
+@given(
+    st.integers(2, 30),
+    st.integers(1, 5),
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, FINE * FINE, FINE, PROVEN, EQUAL]),
+)
 @settings(max_examples=40)
 def test_cooperative_with_tastes_that_are_nearly_the_same(n: int, k: int, seed: int, apart: float) -> None:
-    """Few models, measured with errors: slacks between their tenants are nearly 0, and rounding limits the gap."""
+    """Few models, measured with errors: the method may leave a gap, then a general solver is used."""
     rng = np.random.default_rng(seed)
     rows = rng.uniform(1, 10, (3, k))[rng.integers(0, 3, n)] * (1 + apart * rng.random((n, k)))
     weights = (10 ** rng.uniform(-3, 3, n)).tolist()
     inst = Instance.from_speedups(rows, rng.integers(1, 20, k).tolist(), any_scale=True, weights=weights)
-    point = bundles(inst)
+    point = by_bundles(compiled(ENVY_FREE, inst, all_lazy=True), Options())
     assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
-    check_proof(inst, point, FEASIBILITY)
+    if point.method == "bundles":
+        check_proof(inst, point, FEASIBILITY)
 
 
 def test_cooperative_where_no_tenant_can_use_a_gpu_that_there_is() -> None:
-    inst = Instance.from_speedups([[0, 2], [0, 5], [1, 3]], [0, 0])
+    inst = Instance.from_speedups([[0, 2], [0, 5]], [3, 0], any_scale=True)
     point = bundles(inst)
     assert point.objective == point.bound == 0.0
     check_proof(inst, point)
