@@ -57,7 +57,7 @@ def plain(components: tuple[Component, ...], inst: Instance) -> float:
     return hetopt.solve(Formulation(components), inst, method="simplex").certificate.objective
 
 
-def check_proof(inst: Instance, point: Point) -> None:
+def check_proof(inst: Instance, point: Point, gap: float = PROVEN) -> None:
     """Feasible; and the duals, checked here by weak duality alone, bound the objective from above by the gap."""
     program = point.program
     assert program.violation(point.x) <= FEASIBILITY
@@ -70,7 +70,7 @@ def check_proof(inst: Instance, point: Point) -> None:
     assert slack.max() <= FINE * scale(program.c, y)
     assert point.bound == pytest.approx(bound, rel=PROVEN)
     assert point.objective <= point.bound * (1 + PROVEN)
-    assert point.bound - point.objective <= PROVEN * scale(point.bound)
+    assert point.bound - point.objective <= gap * scale(point.bound)
 
 
 @given(st.one_of(tenant_instances(tenants=(1, 8), weighted=True, zeros=True), job_instances(zeros=True)))
@@ -117,13 +117,40 @@ def test_noncooperative_with_many_tenants(case: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_cooperative_beyond_the_size_where_all_start_alone(case: dict[str, object]) -> None:
-    """90 tenants: groups, partings and joinings."""
+def test_cooperative_with_rows_added_on_the_way(case: dict[str, object]) -> None:
+    """90 tenants: most rows are left out at the start."""
     inst = market(90, 5, 4, **case)  # type: ignore[arg-type]
     point = by_bundles(compiled(ENVY_FREE, inst), Options())
     assert point.method == "bundles"
     assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
+    check_proof(inst, point)
+
+
+@given(
+    st.integers(2, 30),
+    st.integers(1, 5),
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, FINE * FINE, FINE, PROVEN, EQUAL]),
+)
+@settings(max_examples=40)
+def test_cooperative_with_tastes_that_are_nearly_the_same(n: int, k: int, seed: int, apart: float) -> None:
+    """Few models, measured with errors: the method may leave a gap, then a general solver is used."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(1, 10, (3, k))[rng.integers(0, 3, n)] * (1 + apart * rng.random((n, k)))
+    weights = (10 ** rng.uniform(-3, 3, n)).tolist()
+    inst = Instance.from_speedups(rows, rng.integers(1, 20, k).tolist(), any_scale=True, weights=weights)
+    point = by_bundles(compiled(ENVY_FREE, inst, all_lazy=True), Options())
+    assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
+    if point.method == "bundles":
+        check_proof(inst, point, FEASIBILITY)
+
+
+def test_cooperative_where_no_tenant_can_use_a_gpu_that_there_is() -> None:
+    inst = Instance.from_speedups([[0, 2], [0, 5]], [3, 0], any_scale=True)
+    point = bundles(inst)
+    assert point.objective == point.bound == 0.0
     check_proof(inst, point)
 
 
