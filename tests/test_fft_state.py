@@ -18,12 +18,32 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.errors import InvalidInstance
 from hetopt.models import fft
-from hetopt.models.fft.fft_state import types_of
+from hetopt.models.fft.fft_state import ByJob, types_of
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.proofs.strategies import job_instances
 from hetopt.tolerances import EQUAL, PROVEN
 
 SECONDS = 300.0
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (ByJob(("a", "b", "c"), np.array([1.5, np.nan, 0.0])), {"a": 1.5, "c": 0.0}),
+        (ByJob(("a", "b", "c"), np.array([1, -1, 0]), ("V100", "K80")), {"a": "K80", "c": "V100"}),
+    ],
+)
+def test_what_fft_remembers_is_a_mapping_by_job(shown: ByJob[Any], expected: dict[str, Any]) -> None:
+    """All that a dict offers, except changes; copies and pickles are equal."""
+    assert dict(shown) == expected == shown
+    assert list(shown.values()) == list(expected.values())
+    assert list(shown.items()) == list(expected.items())
+    assert "b" not in shown
+    assert shown.get("b") is None
+    assert len(shown) == 2
+    assert pickle.loads(pickle.dumps(shown)) == copy.deepcopy(shown) == expected
+    with pytest.raises(TypeError, match="read-only"):
+        shown["a"] = 2
 
 
 def fair_rounds(instance: hetopt.Instance, job: hetopt.Job) -> Fraction:

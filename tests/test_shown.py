@@ -20,7 +20,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import baselines, ceei, fft, gavel, oef
 from hetopt.models.concave import CompletionTime
 from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
-from hetopt.models.fft.fft_policy import FFTState
+from hetopt.models.fft.fft_state import FFTState
 from hetopt.models.gavel.gavel_components import FinishTime, LeastRatio, TimeFraction
 from hetopt.models.objectives import SwitchingCost, TotalRate, WeightedRate
 from hetopt.models.oef.oef_formulations import SortedTypes

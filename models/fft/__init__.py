@@ -8,7 +8,8 @@ from hetopt.models.fft.fft_components import (
     VolumeCost,
     WorkConserving,
 )
-from hetopt.models.fft.fft_policy import FFT, FFTState
+from hetopt.models.fft.fft_policy import FFT
+from hetopt.models.fft.fft_state import FFTState
 from hetopt.models.objectives import LinearGain
 
 __all__ = [

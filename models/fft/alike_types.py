@@ -14,6 +14,7 @@ import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.round_search import Round
+from hetopt.solving.blocks import Flags
 
 TOLERATED = 0.1
 """Part of the gap that merging may take off the bound of the relaxation."""
@@ -63,7 +64,7 @@ class Merged:
         return out if (used <= whole.room).all() and np.isfinite(whole.cost[runs, out[runs]]).all() else None
 
 
-def _subset(gain: Floats, demand: Positions, most: int, least: int, able: tuple[Floats, Floats]) -> Floats | None:
+def _subset(gain: Floats, demand: Positions, most: int, least: int, able: tuple[Flags, Flags]) -> Flags | None:
     """(m,) True for the jobs of a subset of least ``gain`` with ``least`` to ``most`` GPUs; None if there is none.
 
     ``able``: whether each job can be inside, and outside.

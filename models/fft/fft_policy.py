@@ -259,7 +259,7 @@ class FFT:
 
         Jobs whose types have no GPUs now are omitted: their fair share is zero.
         """
-        able = entities.allowed.any(axis=1)
+        able = np.asarray(entities.allowed.any(axis=1))
         if covers(state.tau, entities, able):
             return state.tau
         alone = instance.job_array("work")[able] / entities.speed[able].max(axis=1)

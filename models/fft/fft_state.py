@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict
-from hetopt.data.array_types import Floats, Positions
+from hetopt.data.array_types import Floats, Numbers, Positions
 from hetopt.data.entities import Entities, read_only
 from hetopt.models.fft.proven_round import ProvenRound
 
@@ -26,23 +26,25 @@ class ByJob(Mapping[str, Value], Generic[Value]):
     ----------
     names:
         n jobs.
-    values:
+    array:
         (n,) numbers, NaN where the job has no value; with ``labels``, their positions, -1 where it has none.
     labels:
         The values that positions stand for; None: the numbers are the values.
     """
 
     def __init__(
-        self, names: tuple[str, ...], values: Floats | Positions, labels: Sequence[Value] | None = None
+        self, names: tuple[str, ...], array: Floats | Positions, labels: Sequence[Value] | None = None
     ) -> None:
-        self.names, self.values, self.labels = names, read_only(values), labels
+        self.names = names
+        self.labels: Sequence[Value] | None = labels
+        self.array: Numbers = read_only(array)
         self._dict: dict[str, Value] | None = None
 
     @property
     def _made(self) -> dict[str, Value]:
         if self._dict is None:
-            found = np.flatnonzero(~np.isnan(self.values) if self.labels is None else self.values >= 0)
-            values: list[Any] = self.values[found].tolist()
+            found = np.flatnonzero(~np.isnan(self.array) if self.labels is None else self.array >= 0)
+            values: list[Any] = self.array[found].tolist()
             own = values if self.labels is None else [self.labels[i] for i in values]
             self._dict = dict(zip([self.names[e] for e in found.tolist()], own, strict=True))
         return self._dict
@@ -73,14 +75,14 @@ class ByJob(Mapping[str, Value], Generic[Value]):
 def numbers_of(given: Mapping[str, float], entities: Entities, missing: float) -> Floats:
     """(n,) value of each job."""
     if isinstance(given, ByJob) and given.names == entities.names:
-        return np.where(np.isnan(given.values), missing, given.values)
+        return np.asarray(np.where(np.isnan(given.array), missing, given.array))
     return np.array([given.get(name, missing) for name in entities.names])
 
 
 def types_of(given: Mapping[str, str], entities: Entities) -> Positions:
     """(n,) position of each job's GPU type, -1 where it has none or the type does not exist."""
     if isinstance(given, ByJob) and given.names == entities.names and given.labels == entities.types:
-        return np.asarray(given.values)
+        return np.asarray(given.array)
     place = {name: i for i, name in enumerate(entities.types)}
     return np.array([place.get(given.get(name, ""), -1) for name in entities.names], dtype=np.intp)
 
@@ -88,7 +90,7 @@ def types_of(given: Mapping[str, str], entities: Entities) -> Positions:
 def covers(given: Mapping[str, float], entities: Entities, jobs: NDArray[np.bool_]) -> bool:
     """Whether the keys are exactly these of the jobs, given as (n,) True or False."""
     if isinstance(given, ByJob) and given.names == entities.names:
-        return np.array_equal(~np.isnan(given.values), jobs)
+        return np.array_equal(~np.isnan(given.array), jobs)
     return given.keys() == {entities.names[e] for e in np.flatnonzero(jobs).tolist()}
 
 

@@ -83,7 +83,7 @@ class Round:
 
     @cached_property
     def _reduced(self) -> Floats:
-        return self.cost - self.demand[:, None] * self.price
+        return np.asarray(self.cost - self.demand[:, None] * self.price)
 
     @cached_property
     def waits(self) -> Floats:
@@ -93,7 +93,7 @@ class Round:
     @cached_property
     def loss(self) -> Floats:
         """(n, k) how much the bound grows if a job runs on a type; infinite where it cannot run."""
-        return self._reduced + self.waits[:, None]
+        return np.asarray(self._reduced + self.waits[:, None])
 
     @cached_property
     def bound(self) -> float:
@@ -113,7 +113,7 @@ class Round:
         jobs = core.jobs
         loss = np.where(np.isfinite(core.cost), self.loss[jobs], np.inf)
         prices = self.waits[jobs] - loss.min(axis=1, initial=np.inf) / 2
-        return prices - self.price.max() * core.demand if self.idle else prices
+        return np.asarray(prices - self.price.max() * core.demand if self.idle else prices)
 
 
 @dataclass(frozen=True, eq=False)

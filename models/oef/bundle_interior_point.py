@@ -310,7 +310,7 @@ def _stepped(now: _Iterate) -> _Iterate:
     primal, dual = system.towards(-products)
     reached = (now.primal + _longest(now.primal, primal) * primal) @ (now.dual + _longest(now.dual, dual) * dual)
     needed = PROVEN / 2 * float(now.market.gain @ now.value) / len(products)
-    target = max((reached / len(products) / mu) ** 3 * mu, LEAST_TARGET * needed)
+    target = max(float(reached / len(products) / mu) ** 3 * mu, LEAST_TARGET * needed)
     primal, dual = system.towards(target - products - np.clip(primal * dual, -mu, mu))
     return _Iterate(
         now.market,
@@ -413,7 +413,7 @@ class _NewtonSystem:
             self.own_held[batch] = q[:, -1] * (root_own[batch, 0] * self.unit[batch])[:, None]
         self.held *= root[:, None]
         self.own_held -= self.pairs.by_envied(part[:, None] * self.held)
-        return np.linalg.inv(triangle)
+        return np.asarray(np.linalg.inv(triangle))
 
     def _coupled(self, part: Floats, own: Floats) -> Floats:
         """(n, n) the quadratic form in du that remains."""
@@ -490,6 +490,6 @@ def _cholesky(matrix: Floats) -> tuple[NDArray[np.float64], bool]:
     while True:
         matrix[diagonal, diagonal] += more * size
         try:
-            return linalg.cho_factor(matrix, check_finite=False)  # type: ignore[no-any-return]
+            return linalg.cho_factor(matrix, check_finite=False)
         except linalg.LinAlgError:
             more *= 10

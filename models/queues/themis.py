@@ -158,8 +158,8 @@ class Themis:
         x = heaviest_packing(jobs, gain, Options(time_limit=self.time_limit))
         choice = np.where(x.any(axis=1), x.argmax(axis=1), -1)
         last = np.full(len(jobs.names), -1)
-        for e, ((kind, _),) in running_gangs(jobs).items():
-            last[e] = kind
+        for runs, ((kind, _),) in running_gangs(jobs).items():
+            last[runs] = kind
         choice = settled(choice, np.where(gain > 0, -gain, np.inf), jobs, last)
         return {e: int(choice[e]) for e in np.flatnonzero(choice >= 0).tolist()}
 
