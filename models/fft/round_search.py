@@ -88,7 +88,7 @@ class Round:
     @cached_property
     def waits(self) -> Floats:
         """(n,) how much the bound grows if a job waits."""
-        return np.maximum(0.0, -self._reduced.min(axis=1))
+        return np.asarray(np.maximum(0.0, -self._reduced.min(axis=1)))
 
     @cached_property
     def loss(self) -> Floats:
