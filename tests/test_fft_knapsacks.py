@@ -17,7 +17,7 @@ from hetopt import Options
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.models import fft
-from hetopt.models.fft import fft_method, round_search
+from hetopt.models.fft import core_tables, fft_method, round_search
 from hetopt.models.fft.alike_types import merged
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.knapsacks import Core, ascended
@@ -139,6 +139,32 @@ def check(round_: Round, choice: Positions | None, cost: float | None) -> None:
     assert (used <= round_.room).all()
     assert used.sum() == round_.room.sum() - round_.idle
     assert cost is None or own == pytest.approx(cost, **TIGHT)
+
+
+@given(cores(), st.integers(0, 99), st.sampled_from([1, 3, 12]))
+@settings(max_examples=examples(60, 600), deadline=None)
+def test_small_tables_find_the_cheapest_plan_at_any_prices(core: Core, seed: int, first: int) -> None:
+    best, choice = min(plans(replace(core, base=0.0)), default=(np.inf, None))
+    price = np.random.default_rng(seed).normal(0, 2, len(core.room))
+    round_ = Round(core.cost, core.demand, core.room, core.idle, price)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core_tables, "FIRST", first)
+        for start in (None,) if choice is None else (None, np.array(choice)):
+            found = core_tables.solve_small(round_, 0.0, start)
+            if choice is None:
+                assert found is None
+                continue
+            assert found is not None
+            check(round_, found.choice, found.cost)
+            assert found.cost == pytest.approx(best, **TIGHT)
+            assert found.bound == pytest.approx(best, **TIGHT)
+
+
+def test_large_tables_and_many_types_are_left_to_the_search() -> None:
+    draw = np.random.default_rng(0)
+    for k, room in ((6, 60), (core_tables.TYPES + 1, 1)):
+        round_ = Round(draw.lognormal(0, 1, (400, k)), np.ones(400, dtype=int), np.full(k, room), 0, np.zeros(k))
+        assert core_tables.solve_small(round_, 0.0) is None
 
 
 def twins(seed: int) -> Round:

@@ -2,9 +2,10 @@
 
 1. Each type can fill at most its largest subset sum of gangs, so the sum over types, or all demand, bounds the GPUs in
    use. A packing, or a plan of least cost that uses so many, usually attains it; else an integer program decides.
-2. The least cost with so many GPUs follows from knapsack bounds (:mod:`~hetopt.models.fft.round_search`), first with
-   alike types merged (:mod:`~hetopt.models.fft.alike_types`). Where these leave a gap, and for small rounds, an integer
-   program decides.
+2. The least cost with so many GPUs follows from one table of all types if few jobs are in doubt
+   (:mod:`~hetopt.models.fft.core_tables`), else from knapsack bounds (:mod:`~hetopt.models.fft.round_search`), first
+   with alike types merged (:mod:`~hetopt.models.fft.alike_types`). Where these leave a gap, and for small rounds, an
+   integer program decides.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
 from hetopt.errors import NotSolved
 from hetopt.models.fft.alike_types import merged
+from hetopt.models.fft.core_tables import solve_small
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.round_search import Found, Round, solve
@@ -51,14 +53,14 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     small, feasible = len(program.c) <= FEW, int(entities.gpus(x).sum()) == most
     found = None
     if not feasible and not small:
-        found = _least_cost(_round(program, entities, most, options), options, None, feasible=False)
+        found = _least_cost(_round(program.c, entities, most, options), options, None, feasible=False)
     if not feasible and (found is None or found.choice is None):
         best = optimise(program.with_objectives(program.objectives[0]), replace(options, gap=0.0))
         if best.status == "time_limit":
             return optimise(program, options)
         x, most, found = np.rint(best.share), round(best.objective), None
     if found is None:
-        round_ = _round(program, entities, most, options if not small else None)
+        round_ = _round(program.c, entities, most, options if not small else None)
         start = _start(compiled, most)
         found = Found(start, np.inf, round_.bound, 0) if small else _least_cost(round_, options, start, feasible=True)
     if found.choice is None:
@@ -68,10 +70,28 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     return replace(point, earlier=(Point(first, point.x, most, most, "optimal", method="packing"),))
 
 
-def _round(program: LinearProgram, entities: Entities, used: int, options: Options | None) -> Round:
+def small_plan(entities: Entities, gain: Floats, options: Options, start: Positions | None = None) -> Found | None:
+    """The plan of most GPUs, then most gain, proven up to ``options.gap``; None if that takes more than small tables.
+
+    Parameters
+    ----------
+    gain:
+        (n, k) gains; ignored where a job cannot run.
+    start:
+        (n,) type of each job in a plan within capacity, -1 where it waits, or None.
+    """
+    if options.method != "auto" or options.solver != "highs" or options.exact:
+        return None
+    used = most_gpus(entities)
+    if start is not None and entities.demand[start >= 0].sum() != used:
+        start = None
+    return solve_small(_round(gain, entities, used, options.started()), options.gap, start)
+
+
+def _round(gain: Floats, entities: Entities, used: int, options: Options | None) -> Round:
     """The round with ``used`` GPUs in use; its prices are 0 without ``options``."""
     able = entities.allowed
-    cost = np.where(able, -program.c.reshape(able.shape), np.inf)
+    cost = np.where(able, -gain.reshape(able.shape), np.inf)
     demand, room = entities.demand.astype(np.intp), fillable(entities)
     idle, price = int(room.sum()) - used, np.zeros(len(room))
     if options is not None:
@@ -92,6 +112,8 @@ def _start(compiled: Compiled, used: int) -> Positions | None:
 
 def _least_cost(round_: Round, options: Options, start: Positions | None, *, feasible: bool) -> Found:
     """The least cost by knapsacks; ``feasible`` if a plan is known to exist."""
+    if (small := solve_small(round_, options.gap, start)) is not None:
+        return small
     bound = -np.inf
     if (alike := merged(round_, options.gap)) is not None:
         found = solve(alike.part, FINER * options.gap, options.deadline, feasible=feasible)

@@ -34,8 +34,18 @@ from hetopt.models.fft.fft_components import (
     held_types,
     theta,
 )
+from hetopt.models.fft.fft_method import small_plan
 from hetopt.models.fft.fft_state import ByJob, FFTState, covers, numbers_of, types_of
-from hetopt.models.fft.proven_round import DRIFT, ProvenRound, RoundGains, best_types, gpus_of, still_optimal
+from hetopt.models.fft.proven_round import (
+    DRIFT,
+    KNAPSACKS,
+    Proof,
+    ProvenRound,
+    RoundGains,
+    best_types,
+    gpus_of,
+    still_optimal,
+)
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.objectives import LinearGain, is_linear_gain
 from hetopt.models.policy_checks import elapsed_since
@@ -152,7 +162,7 @@ class FFT:
         if before is not None:
             if before.serves(entities):
                 proof = still_optimal(before, entities, gain, self.options.gap)
-            proof = proof or best_types(entities, gain)
+            proof = proof or best_types(entities, gain) or self._small(entities, gain, before)
         if proof is None:
             allocation = self._searched(instance, now, before)
             choice, certificate = _chosen(allocation.x), allocation.certificate
@@ -164,17 +174,27 @@ class FFT:
         bound = max(certificate.bound, value_of(gain, choice)[0])
         return ProvenRound.of(entities, choice, gain, bound, gains), certificate
 
-    def _searched(self, instance: Instance, now: FFTState, before: ProvenRound | None) -> Allocation:
-        """The optimum of the round's program, from the plan before if that is still a plan.
+    def _small(self, entities: Entities, gain: Floats, before: ProvenRound) -> Proof | None:
+        """The optimum by small tables if these suffice: without a compiled program."""
+        start = before.choice if before.serves(entities) else None
+        found = small_plan(entities, gain, self._searching(start is not None), start)
+        if found is None or found.choice is None:
+            return None
+        value, size = value_of(gain, found.choice)
+        return Proof(KNAPSACKS, found.choice, value, size, max(value, -found.bound))
 
-        A plan that is kept as gains drift is nearly optimal, so that the search is short; it leaves most of the gap to
-        the rounds that follow.
+    def _searching(self, from_last: bool) -> Options:
+        """Options of a search; one from the last plan leaves most of the gap to the rounds that follow.
+
+        A plan that is kept as gains drift is nearly optimal, so that such a search is short.
         """
-        formulation, options = self._round(now), self.options
+        return replace(self.options, gap=SEARCHED_GAP * self.options.gap) if from_last else self.options
+
+    def _searched(self, instance: Instance, now: FFTState, before: ProvenRound | None) -> Allocation:
+        """The optimum of the round's program, from the plan before if that is still a plan."""
         if before is None or not before.serves(instance.entities("jobs")):
-            return formulation.solve(instance, options)
-        thorough = replace(options, gap=SEARCHED_GAP * options.gap)
-        return formulation.solve(instance, thorough, start=(before.x > 0).astype(float))
+            return self._round(now).solve(instance, self.options)
+        return self._round(now).solve(instance, self._searching(True), start=(before.x > 0).astype(float))
 
     def _gains(self, entities: Entities, last: Positions, before: ProvenRound | None) -> RoundGains:
         """The gains of the components of FFT, from the round before if jobs and types are the same."""

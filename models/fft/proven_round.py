@@ -126,18 +126,18 @@ def gpus_of(entities: Entities, choice: Positions) -> Floats:
     return x
 
 
-BEST_TYPES, PRICES, DRIFT = "best-types", "prices", "drift"
+BEST_TYPES, PRICES, DRIFT, KNAPSACKS = "best-types", "prices", "drift", "knapsacks"
 """Methods of proofs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """A plan that is optimal within the gap, proven without a search.
+    """A plan that is optimal within the gap, proven from the gains alone.
 
     Attributes
     ----------
     method:
-        :data:`BEST_TYPES`, :data:`PRICES` or :data:`DRIFT`.
+        :data:`BEST_TYPES`, :data:`PRICES`, :data:`DRIFT` or :data:`KNAPSACKS`.
     choice:
         (n,) position of each job's type, -1 where it waits.
     value, size, bound:
