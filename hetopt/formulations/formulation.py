@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyomo.environ as pyo
@@ -46,7 +47,7 @@ from hetopt.programs.symbols import frame
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.optimising import kept_optima, solve_compiled
-from hetopt.solving.options import Options
+from hetopt.solving.options import DEFAULT, Options
 
 
 class ArrayComponent(ABC):
@@ -124,9 +125,11 @@ class Formulation:
                     f"remove one with .without({part.name!r}) or give it another name"
                 )
             seen[part.name] = part
-        self._common_kind()
+        _ = self._own_kind  # rejects kinds that contradict each other
 
-    def _common_kind(self) -> Kind | None:
+    @cached_property
+    def _own_kind(self) -> Kind | None:
+        """The kind that was given, or that components require."""
         kinds: dict[str, Component] = {}
         for part in self.components:
             kind = ComponentTraits.of(part).kind
@@ -196,7 +199,7 @@ class Formulation:
             out); or a gang is too large for every GPU type that can run it, since each share is on one type. (An entity
             that can run only on types without GPUs now, e.g. because servers are drained, gets nothing.)
         """
-        return present_entities(instance, self._common_kind(), self.title or "the formulation")
+        return present_entities(instance, self._own_kind, self.title or "the formulation")
 
     def build(self, instance: Instance, *, lazy: bool = False) -> Model:
         """The Pyomo model: the whole program as printed in the papers, for reading and for any Pyomo solver.
@@ -284,7 +287,7 @@ class Formulation:
             The formulation applies only to the other kind; two components use one symbol with different meanings.
         """
         check_kind("kind", kind)
-        own = self._common_kind()
+        own = self._own_kind
         if kind is not None and own is not None and kind != own:
             raise InvalidFormulation(f"{self.title or 'the formulation'} is for {own}, not {kind}")
         chosen = kind or own or "tenants"
@@ -339,7 +342,7 @@ class Formulation:
 
     def solve(self, instance: Instance, options: Options | None = None) -> Allocation:
         """Compile, optimise and certify; see :func:`hetopt.solve`."""
-        began, options = time.perf_counter(), options or Options()
+        began, options = time.perf_counter(), options or DEFAULT
         compiled = Compiled(self, self.entities(instance), lazy=options.method != "plain")
         point, exact = solve_compiled(compiled, options)
         seconds = time.perf_counter() - began
