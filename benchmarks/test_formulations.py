@@ -18,7 +18,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
-from hetopt.models import fft, oef
+from hetopt.models import fft, gavel, oef
 from hetopt.tolerances import EQUAL
 
 TENANTS, TYPES, MARKETS = 20, 4, 30
@@ -122,6 +122,50 @@ def test_solving_again(benchmark: BenchmarkFixture, full: bool, warm: bool) -> N
     over = [all_ - own for all_, own in zip(spent, solver, strict=True)]
     benchmark.extra_info["a solve, ms"] = 1e3 * statistics.median(spent)
     benchmark.extra_info["besides the solver (to reach: 1), ms"] = 1e3 * statistics.median(over)
+
+
+def jobs_of(seed: int) -> hetopt.Instance:
+    """Gangs of 1, 2 or 4, as many as there are tenants in a :func:`market`; 6 GPUs of each type."""
+    draw = np.random.default_rng(seed)
+    return hetopt.Instance.from_jobs(
+        draw.uniform(0.5, 2.5, (TENANTS, TYPES)),
+        demand=draw.choice([1, 2, 4], TENANTS),
+        work=draw.uniform(1e3, 1e5, TENANTS),
+        capacity=[6] * TYPES,
+        arrival=draw.uniform(0, 5e3, TENANTS),
+        time=5e3,
+    )
+
+
+SMALL: dict[str, tuple[Callable[[int], hetopt.Instance], Callable[[hetopt.Instance], Any]]] = {
+    "cooperative OEF": (market, oef.cooperative()),
+    "max-min fairness": (jobs_of, gavel.max_min_fairness()),
+    "total throughput": (jobs_of, gavel.total_throughput()),
+    "FFT round": (jobs_of, fft.FFT()),
+}
+"""Instances and policies of which a solve takes a few milliseconds."""
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_what_a_small_solve_costs(benchmark: BenchmarkFixture, full: bool, name: str) -> None:
+    """20 x 4, a new instance each time: milliseconds of a solve, and the part of it that is the solver's."""
+    instance, policy = SMALL[name]
+    spent, solver = [], []
+    for seed in range(300 if full else 3):
+        inst = instance(seed)
+        inst.entities()
+        began = time.perf_counter()
+        certificate = policy(inst)[0].certificate
+        spent.append(time.perf_counter() - began)
+        solver.append(certificate.solver_seconds)
+        assert certificate.gap <= EQUAL
+        assert certificate.violation <= EQUAL
+    benchmark.pedantic(policy, args=(instance(0),), rounds=1)
+    besides = [all_ - own for all_, own in zip(spent, solver, strict=True)]
+    for what, times in (("a solve", spent), ("besides the solver", besides)):
+        benchmark.extra_info[f"{what}, ms"] = 1e3 * statistics.median(times)
+        benchmark.extra_info[f"{what}, ms, worst"] = 1e3 * max(times)
+    benchmark.extra_info["the solver's part"] = statistics.median(solver) / statistics.median(spent)
 
 
 def _run_time(session: hetopt.FormulationSession) -> float:

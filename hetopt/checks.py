@@ -135,7 +135,7 @@ def _float(value: Any) -> float:
 
 def is_real(cls: type) -> bool:
     """Whether values of that class count as numbers; text, booleans and numpy's durations do not."""
-    return issubclass(cls, Real) and cls.__name__ not in ("bool", "timedelta64")
+    return cls is float or (issubclass(cls, Real) and cls.__name__ not in ("bool", "timedelta64"))
 
 
 def is_boolean(value: Any) -> bool:

@@ -25,7 +25,7 @@ def row_excess(entities: Entities, share: Floats) -> Floats:
     the GPUs of another job is concave, the linear bound that the rows state.
     """
     cross = entities.per_gpu @ entities.gpus(share).T
-    own = np.diag(cross)
+    own = cross.diagonal()
     return np.asarray(cross * usable(entities.weight, most_at_once(entities)) - own[:, None])
 
 
@@ -110,7 +110,7 @@ def _rows(entities: Entities, first: Positions, second: Positions) -> Rows:
     return Rows(
         "row",
         Names[Index](len(first), lambda i: (names[first[i]], names[second[i]])),
-        (on_shares(own, first), on_shares(-other, second)),
+        (on_shares(np.concatenate([own, -other], axis=1), np.stack([first, second], axis=1)),),
         lower=0.0,
         unit=nearest_powers(entities.weight[second] * top[first]),
     )

@@ -310,3 +310,12 @@ def test_units_round_nothing_and_change_no_optimum(program: LinearProgram, data:
     np.testing.assert_allclose(
         found.reduced_cost, program.c - program.A.T @ found.row_dual, atol=EQUAL * scale(program.c)
     )
+
+
+def test_shares_of_several_entities_in_a_row() -> None:
+    table, who = np.array([[1.0, 2.0, -3.0, -4.0]]), np.array([[2, 0]])
+    together = on_shares(table, who)
+    apart = [on_shares(table[:, :2], who[:, 0]), on_shares(table[:, 2:], who[:, 1])]
+    assert together.row.tolist() == [0, 0, 0, 0]
+    assert together.column.tolist() == [at for part in apart for at in part.column.tolist()] == [4, 5, 0, 1]
+    assert together.value.tolist() == [value for part in apart for value in part.value.tolist()]

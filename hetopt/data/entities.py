@@ -19,12 +19,14 @@ from hetopt.data.workload import Job, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 
 Kind: TypeAlias = Literal["tenants", "jobs"]
+KINDS = get_args(Kind)
+"""The kinds of entities."""
 Number = TypeVar("Number", bound=np.generic)
 
 
 def check_kind(key: str, kind: str | None) -> None:
     """Raise :class:`~hetopt.errors.InvalidOption` unless ``kind`` is a :data:`Kind` or None."""
-    if not (kind is None or (isinstance(kind, str) and kind in get_args(Kind))):
+    if not (kind is None or (isinstance(kind, str) and kind in KINDS)):
         raise InvalidOption(f"is {kind!r}; it must be 'tenants' or 'jobs'", key)
 
 

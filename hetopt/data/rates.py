@@ -198,9 +198,9 @@ def rate_with(per_gpu: Numbers, gpus: Numbers, most: Numbers | None = None) -> N
     most:
         (n,) GPUs that each can use at a time; None: no limit. With a limit, negative GPUs count as none.
     """
-    gpus = np.broadcast_to(gpus, per_gpu.shape)
     if most is None:
         return np.asarray((per_gpu * gpus).sum(axis=1))
+    gpus = np.broadcast_to(gpus, per_gpu.shape)
     order = np.argsort(-per_gpu, axis=1, kind="stable")
     best, there = np.take_along_axis(per_gpu, order, axis=1), np.take_along_axis(gpus, order, axis=1)
     return _used(zip(best.T, there.T, strict=True), most)

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,7 @@ from hetopt.programs.symbols import frame
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.optimising import kept_optima, solve_compiled
-from hetopt.solving.options import Options
+from hetopt.solving.options import DEFAULT, Options
 from hetopt.solving.staying import may_stay, still_optimal
 
 if TYPE_CHECKING:
@@ -130,9 +131,11 @@ class Formulation:
                     f"remove one with .without({part.name!r}) or give it another name"
                 )
             seen[part.name] = part
-        self._common_kind()
+        _ = self._own_kind  # rejects kinds that contradict each other
 
-    def _common_kind(self) -> Kind | None:
+    @cached_property
+    def _own_kind(self) -> Kind | None:
+        """The kind that was given, or that components require."""
         kinds: dict[str, Component] = {}
         for part in self.components:
             kind = ComponentTraits.of(part).kind
@@ -202,7 +205,7 @@ class Formulation:
             out); or a gang is too large for every GPU type that can run it, since each share is on one type. (An entity
             that can run only on types without GPUs now, e.g. because servers are drained, gets nothing.)
         """
-        return present_entities(instance, self._common_kind(), self.title or "the formulation")
+        return present_entities(instance, self._own_kind, self.title or "the formulation")
 
     def build(self, instance: Instance, *, lazy: bool = False) -> Model:
         """The Pyomo model: the whole program as printed in the papers, for reading and for any Pyomo solver.
@@ -290,7 +293,7 @@ class Formulation:
             The formulation applies only to the other kind; two components use one symbol with different meanings.
         """
         check_kind("kind", kind)
-        own = self._common_kind()
+        own = self._own_kind
         if kind is not None and own is not None and kind != own:
             raise InvalidFormulation(f"{self.title or 'the formulation'} is for {own}, not {kind}")
         chosen = kind or own or "tenants"
@@ -349,7 +352,7 @@ class Formulation:
         compiled = Compiled(self, self.entities(instance))
         if state is not None and (point := still_optimal(compiled, state)) is not None:
             return _allocation(compiled, point, began), state
-        point, _ = solve_compiled(compiled, Options())
+        point, _ = solve_compiled(compiled, DEFAULT)
         return _allocation(compiled, point, began), point if may_stay(compiled, point) else None
 
     def solve(self, instance: Instance, options: Options | None = None, start: Floats | None = None) -> Allocation:
@@ -357,7 +360,7 @@ class Formulation:
 
         ``start``: (n, k) shares from which a method for an integer program may start its search.
         """
-        began, options = time.perf_counter(), options or Options()
+        began, options = time.perf_counter(), options or DEFAULT
         compiled = Compiled(self, self.entities(instance), lazy=options.method != "plain", start=start)
         point, exact = solve_compiled(compiled, options)
         return _allocation(compiled, point, began, exact)

@@ -11,7 +11,7 @@ from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.formulation import Formulation
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.solving.options import Options
+from hetopt.solving.options import DEFAULT, Options
 
 
 @runtime_checkable
@@ -115,7 +115,10 @@ def check_policy(what: object) -> None:
 
 
 def _options(options: Options | None, settings: dict[str, Any]) -> Options:
+    given = DEFAULT if options is None else expect(Options, options, "options", InvalidOption)
+    if not settings:
+        return given
     known = [f.name for f in fields(Options) if f.repr]
     if bad := sorted(set(settings) - set(known)):
         raise InvalidOption(f"is no option; {choices(bad[0], known)}", bad[0])
-    return replace(Options() if options is None else expect(Options, options, "options", InvalidOption), **settings)
+    return replace(given, **settings)

@@ -23,7 +23,7 @@ from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import method_for, optimise
-from hetopt.solving.options import Options
+from hetopt.solving.options import DEFAULT, Options
 from hetopt.tolerances import EQUAL
 
 WARM_COLUMNS = 4_000
@@ -72,7 +72,7 @@ class FormulationSession:
         self, formulation: Formulation, instance: Instance, options: Options | None = None, *, warm: bool = True
     ) -> None:
         self.formulation = expect(Formulation, formulation, "formulation", InvalidOption)
-        self.options, self.warm = options or Options(), warm
+        self.options, self.warm = options or DEFAULT, warm
         if self.options.solver != "highs" or self.options.exact:
             raise InvalidOption(
                 f"is {self.options.solver!r} and exact is {self.options.exact}; a session keeps HiGHS alive, in floats",

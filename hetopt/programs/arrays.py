@@ -57,11 +57,16 @@ class Terms:
 
 
 def on_shares(table: Numbers, who: Positions | None = None) -> Terms:
-    """R rows ``sum_k table[r, k] * share[who[r], k]``; by default row r belongs to entity r."""
-    r, k = _check_dimensions(table, 2, "table").shape
-    row = np.repeat(np.arange(r), k)
-    column = np.arange(r * k) if who is None else (who[:, None] * k + np.arange(k)).ravel()
-    return Terms(row, column, table.ravel(), rows=r)
+    """R rows ``sum_k table[r, k] * share[who[r], k]``; by default row r belongs to entity r.
+
+    With ``who`` of shape (r, m), a row has the shares of m entities, whose coefficients are side by side in ``table``.
+    """
+    r, width = _check_dimensions(table, 2, "table").shape
+    row = np.repeat(np.arange(r), width)
+    if who is None:
+        return Terms(row, np.arange(r * width), table.ravel(), rows=r)
+    k = width if who.ndim == 1 else width // who.shape[1]
+    return Terms(row, (who[..., None] * k + np.arange(k)).ravel(), table.ravel(), rows=r)
 
 
 def _check_dimensions(value: Numbers, dimensions: int, key: str) -> Numbers:
@@ -154,20 +159,24 @@ class Rows:
 def _check_numbers(part: Columns | Rows, *keys: str) -> None:
     for key in keys:
         value = getattr(part, key)
-        if isinstance(value, np.ndarray):
-            fits, given = value.shape == (len(part),), f"has shape {value.shape}"
-        else:
-            fits, given = is_real(type(value)), f"is {shown(value)}"
-        if not fits:
+        many = isinstance(value, np.ndarray)
+        if not (value.shape == (len(part),) if many else is_real(type(value))):
+            given = f"has shape {value.shape}" if many else f"is {shown(value)}"
             raise InvalidFormulation(f"{part.name}.{key} {given}; it must be a number, or {len(part)} in an array")
-        if np.any(value != value):
+        differs = value != value
+        if differs.any() if many else differs:
             raise InvalidFormulation("is NaN; give a number, inf or -inf where there is no bound", f"{part.name}.{key}")
 
 
 def full_names(part: Columns | Rows, prefix: str) -> Sequence[str]:
     """Names as in Pyomo, ``"equal_rates.row[u1]"``; ``prefix`` belongs to the component: ``"equal_rates."``."""
-    head, index = prefix + part.name, part.index
-    return [head] if index is None else Names(len(index), lambda i: head + index_repr(index[i]))
+    head = prefix + part.name
+    return [head] if part.index is None else indexed_names(head, part.index)
+
+
+def indexed_names(head: str, index: Sequence[Index]) -> Names[str]:
+    """The name ``head`` with each index, as in Pyomo: ``"share[u1,V100]"``."""
+    return Names(len(index), lambda i: head + index_repr(index[i]))
 
 
 @dataclass(frozen=True, eq=False)

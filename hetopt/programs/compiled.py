@@ -18,7 +18,6 @@ from hetopt.errors import InvalidFormulation, InvalidInstance, NotLinear
 from hetopt.programs.arrays import (
     SHARE,
     Arrays,
-    Columns,
     Curves,
     Index,
     Measure,
@@ -27,6 +26,7 @@ from hetopt.programs.arrays import (
     Terms,
     each,
     full_names,
+    indexed_names,
     measured,
     on_own,
     on_shares,
@@ -35,6 +35,9 @@ from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, Point,
 from hetopt.programs.model import Component, Components, ComponentTraits
 from hetopt.programs.pyomo_reading import PYOMO, PyomoPart, pyomo_part
 from hetopt.tolerances import VIOLATED, scale
+
+INT32 = np.iinfo(np.int32).max
+"""Largest 32-bit integer; solvers read positions as such."""
 
 FIRST = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Rates, in units of a curve, at which the initial tangents touch it."""
@@ -97,9 +100,9 @@ def no_gain() -> InvalidFormulation:
 def capacity_violation(entities: Entities, share: Floats) -> float:
     """Largest overuse of a GPU type, negative share or share of a forbidden type, as a part of the type's GPUs."""
     gpus = entities.gpus(share)
-    parts = type_parts(gpus, entities.capacity)
+    parts, unused = type_parts(gpus, entities.capacity), unused_parts(gpus, entities.capacity)
     forbidden = np.abs(parts[~entities.allowed]).max(initial=0.0)
-    return max(0.0, float(forbidden), -float(parts.min()), -float(unused_parts(gpus, entities.capacity).min()))
+    return max(0.0, float(forbidden), -float(parts.min()), -float(unused.min()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +145,11 @@ class Table:
 
     def matrix(self, width: int) -> sparse.coo_array:
         """The entries as a matrix with ``width`` columns."""
-        return sparse.coo_array((self.value, (self.row, self.column)), shape=(len(self.lower), width))
+        shape = len(self.lower), width
+        if max(shape) > INT32:  # scipy looks through longer positions for the largest
+            return sparse.coo_array((self.value, (self.row, self.column)), shape=shape)
+        short = self.row.astype(np.int32), self.column.astype(np.int32)
+        return sparse.coo_array((self.value, short), shape=shape)
 
 
 class Compiled:
@@ -447,7 +454,7 @@ class Compiled:
 
     def _column_data(self) -> tuple[Floats, Floats, np.ndarray, Floats]:
         """Bounds, integrality and units of all columns."""
-        n, binary = self.entities.speed.size, self.formulation.binary
+        n, binary = self.entities.speed.size, any(traits.binary for traits in self._traits.values())
         lower, unit = np.zeros(self.width), np.ones(self.width)
         upper, integer = np.full(self.width, np.inf), np.zeros(self.width, dtype=bool)
         upper[:n] = np.where(self.entities.allowed.ravel(), 1.0 if binary else np.inf, 0.0)
@@ -466,7 +473,7 @@ class Compiled:
     def _column_names(self) -> Sequence[str]:
         names, types, k = self.entities.names, self.entities.types, len(self.entities.types)
         places = Names[Index](self.entities.speed.size, lambda i: (names[i // k], types[i % k]))
-        parts = [full_names(Columns("share", places), "")]
+        parts: list[Sequence[str]] = [indexed_names("share", places)]
         parts += [full_names(own, f"{name}.") for name, arrays in self._in_arrays.items() for own in arrays.columns]
         return Names.chained(parts if self.pyomo is None else [*parts, self.pyomo.columns])
 
@@ -557,13 +564,14 @@ def _unit(rows: Rows) -> Floats:
     largest = np.zeros(len(rows))
     for terms in rows.terms:
         np.maximum.at(largest, terms.row, np.abs(terms.value).astype(float))
-    return np.where((largest > 0) & ~is_usual(largest), nearest_powers(largest), given)
+    unusual = (largest > 0) & ~is_usual(largest)
+    return np.where(unusual, nearest_powers(largest), given) if unusual.any() else given
 
 
 def _check_positions(component: str, rows: Rows, terms: Terms, columns: int) -> None:
     """Refuse entries outside of a component's own rows and columns, which would change those of others."""
     for what, at, size in (("row", terms.row, len(rows)), ("column", terms.column, columns)):
-        if len(at) and not (at.min() >= 0 and at.max() < size):
+        if len(at) and not 0 <= at.min() <= at.max() < size:
             wrong = at[(at < 0) | (at >= size)][0]
             raise InvalidFormulation(f"{component!r}: {rows.name} has a term in {what} {wrong} of {size}; count from 0")
 

@@ -361,14 +361,16 @@ class LinearProgram:
     @cached_property
     def entry_columns(self) -> NDArray[np.intp]:
         """(entries,) the column of each entry of ``A``."""
-        return np.repeat(np.arange(len(self.c)), np.diff(self.A.indptr))
+        starts = self.A.indptr
+        return np.repeat(np.arange(len(self.c)), starts[1:] - starts[:-1])
 
     def implied_upper(self) -> Floats:
         """(columns,) upper bounds implied by rows without negative entries over columns >= 0."""
-        row, value, column = self.A.indices, self.A.data, self.entry_columns
         holds = np.isfinite(self.row_upper)
-        holds[row[(value < 0) | (self.col_lower < 0)[column]]] = False
-        used = np.flatnonzero(holds[row] & (value > 0))
+        bounded = np.flatnonzero(holds[self.A.indices])
+        row, value, column = self.A.indices[bounded], self.A.data[bounded], self.entry_columns[bounded]
+        holds[row[(value < 0) | (self.col_lower[column] < 0)]] = False
+        used = holds[row] & (value > 0)
         upper = np.full(len(self.c), np.inf)
         np.minimum.at(upper, column[used], self.row_upper[row[used]] / value[used])
         return np.asarray(np.maximum(upper, self.col_lower))

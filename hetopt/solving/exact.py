@@ -34,7 +34,7 @@ from hetopt.programs.linear import (
 )
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
-from hetopt.solving.options import Options
+from hetopt.solving.options import DEFAULT, Options
 from hetopt.solving.rational_program import ExactRow, RationalProgram, entries, fraction, ratio, read
 from hetopt.solving.rational_simplex import Check, InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
@@ -248,7 +248,7 @@ def exact_optimum(
     """
     if point.program.integer.any():
         raise InvalidOption("the program has integer columns; exact optima are for linear programs")
-    context = _Context(known or ExactData(), (options or Options()).started().check_time)
+    context = _Context(known or ExactData(), (options or DEFAULT).started().check_time)
     base, objectives = _without_kept(point.program)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:

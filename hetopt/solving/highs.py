@@ -19,7 +19,7 @@ from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.linear import Basis, Cuts, LinearProgram, Names, Point, Status, is_usual
 from hetopt.solving.conflicts import infeasible, is_infeasible
-from hetopt.solving.options import Options
+from hetopt.solving.options import DEFAULT, Options
 from hetopt.tolerances import SMALLEST_COEFFICIENT, scale
 
 _Status = highspy.HighsModelStatus
@@ -85,7 +85,7 @@ class Session:
         approximate: bool = False,
         primal: bool = False,
     ) -> None:
-        self.options = options or Options()
+        self.options = options or DEFAULT
         if self.options.solver != "highs":
             raise InvalidOption(f"is {shown(self.options.solver)}; a Session supports only HiGHS", "solver")
         if program.earlier:
@@ -98,6 +98,7 @@ class Session:
         self._stall: int | None = None
         self._approximate = approximate
         self._program: LinearProgram
+        self._is_integer: bool
         self._new_rows: list[Cuts]
         self._new_entries: dict[tuple[int, int], float]
         self._highs = _Quiet()
@@ -112,8 +113,9 @@ class Session:
         """Replace the program; the next solve starts cold unless :meth:`start_at` is called."""
         check_sizes(program.A.data, "the program", approximate=self._approximate)
         self._program, self._new_rows, self._new_entries = program, [], {}
+        self._is_integer = bool(program.integer.any())
         check(pass_program(self._highs, program), "the program")
-        tall = program.shape[0] > TALL * program.shape[1] and program.A.nnz < LITTLE and not program.integer.any()
+        tall = program.shape[0] > TALL * program.shape[1] and program.A.nnz < LITTLE and not self._is_integer
         presolve = not tall if self._requested_presolve is None else self._requested_presolve
         self._presolve = "choose" if presolve else "off"
         self._highs.setOptionValue("presolve", self._presolve)
@@ -127,12 +129,11 @@ class Session:
         does not unscale the bound of an integer program, so integer programs are not scaled.
         """
         size = scale(c)
-        unscaled = is_usual(size) or self._program.integer.any()
+        unscaled = is_usual(size) or self._is_integer
         self._highs.setOptionValue("user_objective_scale", 0 if unscaled else -round(math.log2(size)))
 
     def _configure(self) -> None:
         options, set_option = self.options, self._highs.setOptionValue
-        set_option("output_flag", False)
         threads = options.threads if options.threads == 1 else min(options.threads, os.cpu_count() or 1)
         set_option("threads", threads)  # HiGHS starts exactly as many as requested
         set_option("random_seed", options.seed)
@@ -273,13 +274,14 @@ class Session:
             Infeasible (with the conflicting rows), unbounded, or stopped without a usable point.
         """
         began = time.perf_counter()
-        status = self._status(self._run())
+        outcome = self._run()
+        info, is_integer = self._highs.getInfo(), self._is_integer
+        status = self._status(outcome, info)
         seconds = time.perf_counter() - began
-        solution, info = self._highs.getSolution(), self._highs.getInfo()
-        is_integer = bool(self._program.integer.any())
+        solution = self._highs.getSolution()
         has_dual = not is_integer and bool(solution.dual_valid)
         objective = float(info.objective_function_value)
-        if not np.isfinite(objective):
+        if not math.isfinite(objective):
             raise NotSolved(f"HiGHS reports an optimum with an objective of {objective:g}", "error")
         proven = objective if status != "time_limit" else np.inf
         return Point(
@@ -303,9 +305,11 @@ class Session:
         NotSolved
             As :meth:`solve`; also if the time limit stops it.
         """
-        if self._status(self._run()) == "time_limit":
+        outcome = self._run()
+        info = self._highs.getInfo()
+        if self._status(outcome, info) == "time_limit":
             raise NotSolved.out_of_time(self.options.time_limit)
-        solution, info = self._highs.getSolution(), self._highs.getInfo()
+        solution = self._highs.getSolution()
         return np.asarray(solution.col_value), np.asarray(solution.row_dual), float(info.objective_function_value)
 
     def ranges(self) -> tuple[Floats, Floats] | None:
@@ -352,12 +356,10 @@ class Session:
     def _is_ipm(self) -> bool:
         return self.options.method == "interior-point"
 
-    def _status(self, status: highspy.HighsModelStatus) -> Status:
+    def _status(self, status: highspy.HighsModelStatus, info: highspy.HighsInfo) -> Status:
         """Convert HiGHS's status, or raise its error."""
-        info = self._highs.getInfo()
         if status == _Status.kOptimal:
-            gap = info.mip_gap if self._program.integer.any() else 0.0
-            return "optimal" if gap <= 0 else "gap"
+            return "optimal" if not self._is_integer or info.mip_gap <= 0 else "gap"
         if status == _Status.kTimeLimit and info.primal_solution_status == _FEASIBLE:
             return "time_limit"
         if status == _Status.kInfeasible and not self._explain:
@@ -396,9 +398,10 @@ def check_sizes(coefficients: Floats, what: str, *, approximate: bool = False) -
     ``approximate``: only if it would reject them.
     """
     size = np.abs(coefficients)
-    unfit = size >= LARGEST_COEFFICIENT
-    if not approximate:
-        unfit |= (size <= SMALLEST_COEFFICIENT) & (size > 0)
+    least = 0.0 if approximate else SMALLEST_COEFFICIENT
+    if size.max(initial=0.0) < LARGEST_COEFFICIENT and size.min(initial=np.inf) > least:
+        return
+    unfit = (size >= LARGEST_COEFFICIENT) | ((size <= least) & (size > 0))
     if unfit.any():
         raise InvalidFormulation(
             f"HiGHS does not accept {what}: the coefficient {coefficients[unfit][0]:g} is not between "
@@ -430,7 +433,8 @@ def numbers(values: ArrayLike, what: str, size: int) -> Floats:
 
 def arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Int32s, Int32s, Floats]:
     """(starts, indices, values) of a sparse matrix."""
-    return matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(float)
+    starts, indices = (index.astype(np.int32, copy=False) for index in (matrix.indptr[:-1], matrix.indices))
+    return starts, indices, matrix.data.astype(float, copy=False)
 
 
 def pass_program(highs: highspy.Highs, program: LinearProgram) -> highspy.HighsStatus:
@@ -448,9 +452,9 @@ def pass_program(highs: highspy.Highs, program: LinearProgram) -> highspy.HighsS
         program.col_upper,
         program.row_lower,
         program.row_upper,
-        program.A.indptr.astype(np.int32),
-        program.A.indices.astype(np.int32),
-        program.A.data.astype(float),
+        program.A.indptr.astype(np.int32, copy=False),
+        program.A.indices.astype(np.int32, copy=False),
+        program.A.data.astype(float, copy=False),
         program.integer.astype(np.int32),
     )
     return status

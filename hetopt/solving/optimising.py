@@ -17,7 +17,7 @@ from hetopt.plugins import METHODS
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Cuts, LinearProgram, Point, Status, main_priority
 from hetopt.solving.highs import Session
-from hetopt.solving.options import Options
+from hetopt.solving.options import DEFAULT, Options
 from hetopt.tolerances import GAP, KEPT_OPTIMUM, PROVEN, scale
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def optimise(
         No usable solution.
     """
     expect(LinearProgram, program, "program", InvalidFormulation)
-    options = (options or Options()).started()
+    options = (options or DEFAULT).started()
     began = time.perf_counter()
     thorough = options  # a gap of an earlier objective would enlarge the feasible set of later ones
     if program.earlier and options.gap > GAP:

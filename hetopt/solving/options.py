@@ -11,6 +11,8 @@ from hetopt.errors import InvalidOption, NotSolved
 from hetopt.tolerances import GAP
 
 Method = Literal["auto", "simplex", "interior-point", "plain"]
+METHOD_NAMES = get_args(Method)
+"""The names of methods."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class Options:
     deadline: float | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
-            raise InvalidOption(f"is {shown(self.method)}; it must be one of {', '.join(get_args(Method))}", "method")
+        if self.method not in METHOD_NAMES:
+            raise InvalidOption(f"is {shown(self.method)}; it must be one of {', '.join(METHOD_NAMES)}", "method")
         if not isinstance(self.solver, str) or not self.solver:
             raise InvalidOption(f"is {shown(self.solver)}; it must be the name of a solver, e.g. 'highs'", "solver")
         if self.time_limit is not None:
@@ -86,3 +88,7 @@ class Options:
         """Raise :class:`~hetopt.errors.NotSolved` if the time limit is exceeded before a usable point is found."""
         if self.left == 0:
             raise NotSolved.out_of_time(self.time_limit)
+
+
+DEFAULT = Options()
+"""The options of solves that are given none."""

@@ -15,7 +15,7 @@ from hetopt.programs.linear import BASIC, Basis, LinearProgram, Point, nearest_p
 from hetopt.programs.model import LARGE
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import optimise
-from hetopt.solving.options import Options
+from hetopt.solving.options import DEFAULT, Options
 from hetopt.tolerances import scale
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def sensitivity(program: LinearProgram, options: Options | None = None) -> Sensi
         There is no optimum.
     """
     expect(LinearProgram, program, "program", InvalidFormulation)
-    return _solved(_relaxed(program), None, options or Options(), ranged=True, relaxed=bool(program.integer.any()))
+    return _solved(_relaxed(program), None, options or DEFAULT, ranged=True, relaxed=bool(program.integer.any()))
 
 
 def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
