@@ -17,10 +17,10 @@ the core: these decide only how long it takes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -177,6 +177,8 @@ class _Search:
             self._take(start)
 
     def run(self) -> Found:
+        if self.choice is None:
+            self._first()
         many = NARROW
         while not self._is_done():
             whole = self._explore(many)
@@ -224,14 +226,14 @@ class _Search:
         if not np.isfinite(bound):
             return np.inf
         if self.choice is None:
-            self._start(core, prices, range(1))
+            self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
         aim = limit if np.isfinite(limit) else bound + float(np.abs(self.round.waits[core.jobs]).sum())
         bound, prices = ascended(core, prices, aim, STEPS)
         if not np.isfinite(bound):
             return np.inf
         if (self.passes <= 1 and bound < limit) or self.choice is None:
-            self._start(core, prices, range(ORDERS))
+            self._start(core, prices, chain(_best_places(core, prices), [core]), range(ORDERS))
         proven, width = bound, WIDTH
         while self.choice is not None:
             limit = min(limit, self.target)
@@ -252,9 +254,16 @@ class _Search:
             width *= GROWTH
         return min(proven, limit)
 
-    def _start(self, core: Core, prices: Floats, orders: Sequence[int]) -> None:
-        """Search the places of least loss for a first plan."""
-        for narrow in _narrowed(core, prices):
+    def _first(self) -> None:
+        """Search around the optimum of the relaxation for a first plan."""
+        core = self.round.core(np.inf)
+        if core is not None:
+            places = self.round.loss[core.jobs], self.round.waits[core.jobs]
+            self._start(core, self.round.prices(core), _narrowed(core, *places), range(1))
+
+    def _start(self, core: Core, prices: Floats, cores: Iterable[Core], orders: Sequence[int]) -> None:
+        """Search the first of the ``cores``, parts of ``core``, that contains a plan."""
+        for narrow in cores:
             own = narrow.part_of(core, prices)
             bound, _ = narrow.knapsacks.bound(own)
             for order in orders if np.isfinite(bound) else ():
@@ -266,8 +275,8 @@ class _Search:
     def _improves(self, core: Core, prices: Floats) -> bool:
         """Whether the places of least loss in a large core contain a better plan, which then is taken."""
         before = self.cost
-        for narrow in _narrowed(core, prices):
-            if narrow is not core and self.cost == before:
+        for narrow in _best_places(core, prices):
+            if self.cost == before:
                 self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, before)
         return self.cost < before
 
@@ -308,22 +317,48 @@ def _order(core: Core, prices: Floats, which: int) -> Positions:
     return np.argsort(-key, kind="stable")
 
 
-def _narrowed(core: Core, prices: Floats) -> Iterator[Core]:
-    """Growing cores of the places of least loss in the knapsacks; the last is the whole core."""
-    places, many = np.isfinite(core.cost), NARROW
-    if places.sum() > 2 * many:
+def _best_places(core: Core, prices: Floats) -> Iterator[Core]:
+    """Growing parts of the core around the places of least loss in the knapsacks."""
+    if np.isfinite(core.cost).sum() > 2 * NARROW:
         _, runs, waits = core.knapsacks.losses(prices)
+        yield from _narrowed(core, runs, waits)
+
+
+def _narrowed(core: Core, runs: Floats, waits: Floats) -> Iterator[Core]:
+    """Growing cores around the places of least loss: for each demand and type, some jobs may enter and some may leave.
+
+    One limit on all losses would leave no choice on types where all jobs cost much, or no other on those where they
+    cost little.
+
+    Parameters
+    ----------
+    runs, waits:
+        Loss (m, k) if a job runs on a type, and (m,) if it waits.
+    """
+    places, many = np.isfinite(core.cost), NARROW
+    least = np.minimum(runs.min(axis=1), waits)
+    best = (np.arange(runs.shape[1]) == runs.argmin(axis=1)[:, None]) & (waits > least)[:, None]
+    enters = np.where(best, np.inf, runs - least[:, None])
+    leaving = np.minimum(enters.min(axis=1), waits - least)
+    enter_rank, leave_rank = _ranks(core, enters), _ranks(core, np.where(best, leaving[:, None], np.inf))
     while places.sum() > 2 * many:
-        width = np.partition(runs, many, axis=None)[many]
-        must = waits > width
-        allowed = ((runs <= width) | (must[:, None] & (runs == runs.min(axis=1, keepdims=True)))) & places
-        for needed in (must, np.zeros_like(must)):
+        number = max(1, many // (2 * len(core.by_demand) * len(core.room)))
+        stays = (best & (leave_rank >= number)).any(axis=1)
+        allowed = (best | ((enter_rank < number) & ~stays[:, None])) & places
+        for needed in (stays, np.zeros_like(stays)):
             narrow = core.restricted(allowed, needed)
             if narrow is not None:
                 yield narrow
                 break
         many *= WIDER
-    yield core
+
+
+def _ranks(core: Core, key: Floats) -> Positions:
+    """(m, k) rank of each place among those of the same demand and type."""
+    ranks = np.empty(key.shape, dtype=np.intp)
+    for _, jobs in core.by_demand:
+        ranks[jobs] = np.argsort(np.argsort(key[jobs], axis=0), axis=0)
+    return ranks
 
 
 def _shrunk(core: Core, prices: Floats, limit: float) -> tuple[Core, Floats] | None:
