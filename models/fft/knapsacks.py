@@ -187,10 +187,14 @@ class Knapsacks:
             table = table.copy()
             table[(self.start + number * demand)[fits]] = sums[fits]
             return table
-        for values in np.column_stack([sorted_, np.full(len(sorted_), np.inf)]):
-            after = np.empty_like(table)
-            self._add(table, values, demand, after)
-            table = after
+        table, root = table.copy(), self.start[self.k]
+        both = int(self.most[:-1].max(initial=0)) // demand  # more jobs do not fit on one type
+        for values in np.column_stack([sorted_, np.full(len(sorted_), np.inf)])[:both]:
+            taken = np.take(values, self.node[demand:])
+            taken += table[:-demand]
+            np.minimum(table[demand:], taken, out=table[demand:])
+        for value in sorted_[both:, -1].tolist():
+            np.minimum(table[root:], table[root - demand : -demand] + value, out=table[root:])
         return table
 
     def losses(self, prices: Floats) -> tuple[float, Floats, Floats]:

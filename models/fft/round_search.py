@@ -1,7 +1,9 @@
 """Least cost of an FFT round: cores of jobs by knapsack bounds, searched by dynamic programming with a limited width.
 
 1. The linear relaxation bounds the cost, and the loss if a job runs on a type or waits (:mod:`hetopt.solving.sifting`).
-   The places of least loss form a core; the other jobs wait, or run where they lose least.
+   The places of least loss form a core; the other jobs wait, or run where they lose least. For a first plan, each
+   demand and type has some jobs that may enter or leave; where the core for the proof would be large, an ascent over all
+   places comes first.
 2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.knapsacks`). Places whose knapsack bound is
    not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
 3. The jobs of the core are decided one by one. A state is the number of GPUs left on each type: of two states with the
@@ -20,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import chain, combinations, islice
 
 import numpy as np
 
@@ -46,6 +48,10 @@ WIDER = 4
 
 STEPS, MORE_STEPS = 60, 30
 """Steps of the ascent on a new core, and on one that has shrunk."""
+
+FIRST, FIRST_STEPS, AIM = 32_000, 20, 0.02
+"""Places of the core for a first plan, steps of the ascent on it, and part of the bound by which the target exceeds it.
+"""
 
 STARTING_WIDTH = 300
 """Width of the searches for a first plan."""
@@ -103,10 +109,14 @@ class Round:
         """
         return float(self.price @ self.room) - self.idle * float(self.price.max()) - float(self.waits.sum())
 
+    @cached_property
+    def whole(self) -> Core:
+        """All places."""
+        return Core(self.cost, self.demand, self.room, self.idle, np.arange(len(self.demand)))
+
     def core(self, width: float) -> Core | None:
         """The places of at most this loss; None if they cannot hold all jobs that must run."""
-        whole = Core(self.cost, self.demand, self.room, self.idle, np.arange(len(self.demand)))
-        return whole.restricted((self.loss <= width) & np.isfinite(self.cost), self.waits > width)
+        return self.whole.restricted((self.loss <= width) & np.isfinite(self.cost), self.waits > width)
 
     def prices(self, core: Core) -> Floats:
         """(m,) prices of the jobs of ``core`` with which the knapsacks bound the cost as well as the prices of GPUs."""
@@ -173,6 +183,7 @@ class _Search:
         certain = (round_.loss <= 0) & (round_.waits > 0)[:, None]  # best places of running jobs: in every core
         self.losses = np.sort(round_.loss[np.isfinite(round_.loss) & ~certain])
         self.passes = 0
+        self.prices = round_.prices(round_.whole)
         if start is not None:
             self._take(start)
 
@@ -184,8 +195,7 @@ class _Search:
             whole = self._explore(many)
             if whole or (self.choice is None and not self.feasible and many >= LARGE):
                 break
-            needed = int(np.searchsorted(self.losses, self.target - self.round.bound))
-            many = needed if needed <= LARGE else many * WIDER
+            many = self.needed if self.needed <= LARGE else many * WIDER
         return Found(self.choice, self.cost, min(self.bound, self.cost), self.passes)
 
     def _is_done(self) -> bool:
@@ -198,6 +208,11 @@ class _Search:
     def target(self) -> float:
         """Plans of at least this cost need not be found."""
         return self.cost - self.slack
+
+    @property
+    def needed(self) -> int:
+        """Number of places that a plan below the target may have."""
+        return int(np.searchsorted(self.losses, self.target - self.round.bound))
 
     def _explore(self, many: int) -> bool:
         """Search the core of this many places; whether it was the last one."""
@@ -221,7 +236,7 @@ class _Search:
 
     def _prove(self, core: Core, limit: float, whole: bool) -> float:
         """A bound on all plans in the core; better plans are taken on the way."""
-        prices = self.round.prices(core)
+        prices = self.prices[core.jobs]
         bound, _ = core.knapsacks.bound(prices)
         if not np.isfinite(bound):
             return np.inf
@@ -255,11 +270,23 @@ class _Search:
         return min(proven, limit)
 
     def _first(self) -> None:
-        """Search around the optimum of the relaxation for a first plan."""
-        core = self.round.core(np.inf)
-        if core is not None:
-            places = self.round.loss[core.jobs], self.round.waits[core.jobs]
-            self._start(core, self.round.prices(core), _narrowed(core, *places), range(1))
+        """Search around the optimum of the relaxation, then of the knapsacks, for a first plan."""
+        round_ = self.round
+        core = round_.core(float(self.losses[FIRST]) if len(self.losses) > FIRST else np.inf)
+        if core is None or core.knapsacks.cells > LARGEST:
+            return
+        prices = round_.prices(core)
+        bound, _ = core.knapsacks.bound(prices)
+        if not np.isfinite(bound):
+            return
+        narrow = _narrowed(core, round_.loss[core.jobs], round_.waits[core.jobs])
+        self._start(core, prices, islice(narrow, 1), range(1))
+        aim = min(self.target, bound + AIM * abs(bound))
+        if bound >= aim or self.needed <= WIDER * NARROW:
+            return
+        _, prices = ascended(core, prices, aim, FIRST_STEPS)
+        self.prices[core.jobs] = prices
+        self._improves(core, prices, cores=2)
 
     def _start(self, core: Core, prices: Floats, cores: Iterable[Core], orders: Sequence[int]) -> None:
         """Search the first of the ``cores``, parts of ``core``, that contains a plan."""
@@ -272,10 +299,13 @@ class _Search:
             if self.choice is not None or self._is_late():
                 break
 
-    def _improves(self, core: Core, prices: Floats) -> bool:
-        """Whether the places of least loss in a large core contain a better plan, which then is taken."""
+    def _improves(self, core: Core, prices: Floats, cores: int | None = None) -> bool:
+        """Whether the places of least loss in a large core contain a better plan, which then is taken.
+
+        At most so many ``cores`` are searched.
+        """
         before = self.cost
-        for narrow in _best_places(core, prices):
+        for narrow in islice(_best_places(core, prices), cores):
             if self.cost == before:
                 self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, before)
         return self.cost < before
