@@ -2,8 +2,8 @@
 
 1. The linear relaxation bounds the cost, and the loss if a job runs on a type or waits (:mod:`hetopt.solving.sifting`).
    The places of least loss form a core; the other jobs wait, or run where they lose least. For a first plan, each
-   demand and type has some jobs that may enter or leave; where the core for the proof would be large, an ascent over all
-   places comes first.
+   demand and type has some jobs that may enter or leave; where the core for the proof would be large, an ascent over
+   all places comes first.
 2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.knapsacks`). Places whose knapsack bound is
    not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
 3. The jobs of the core are decided one by one. A state is the number of GPUs left on each type: of two states with the
