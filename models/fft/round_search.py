@@ -49,7 +49,7 @@ WIDER = 4
 STEPS, MORE_STEPS = 60, 30
 """Steps of the ascent on a new core, and on one that has shrunk."""
 
-FIRST, FIRST_STEPS, AIM = 32_000, 20, 0.02
+FIRST, FIRST_STEPS, AIM = 32_000, 20, 0.1
 """Places of the core for a first plan, steps of the ascent on it, and part of the bound by which the target exceeds it.
 """
 
