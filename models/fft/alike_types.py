@@ -20,7 +20,11 @@ TOLERATED = 0.1
 """Part of the gap that merging may take off the bound of the relaxation."""
 
 NEAR = 0.01
-"""Types are compared if the prices of their GPUs differ by at most this part of the largest."""
+"""Types are compared if the prices of their GPUs differ by at most this part of the largest, and the costs of many
+jobs by at most this part."""
+
+MANY = 0.1
+"""Part of the jobs that cost about the same on types that are merged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +105,7 @@ def _with_next(found: Merged, least: float) -> Merged | None:
     """``found`` with two more types merged so that the bound is at least this; None if no two can be."""
     part, price = found.part, found.part.price
     for a, b in combinations(range(len(price)), 2):
-        if abs(price[a] - price[b]) > NEAR * np.abs(price).max():
+        if abs(price[a] - price[b]) > NEAR * np.abs(price).max() or not _alike(*part.cost[:, [a, b]].T):
             continue
         both, others = [a, b], [i for i in range(len(price)) if i not in (a, b)]
         room = part.room[both].sum()
@@ -117,3 +121,10 @@ def _with_next(found: Merged, least: float) -> Merged | None:
             members = (np.concatenate([found.members[a], found.members[b]]), *(found.members[i] for i in others))
             return Merged(found.whole, joined, members)
     return None
+
+
+def _alike(one: Floats, other: Floats) -> bool:
+    """Whether many jobs cost about the same on two types."""
+    both = np.isfinite(one) & np.isfinite(other)
+    near = np.abs(one[both] - other[both]) <= NEAR * np.abs(one[both])
+    return int(near.sum()) >= MANY * int((np.isfinite(one) | np.isfinite(other)).sum())

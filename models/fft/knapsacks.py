@@ -187,10 +187,14 @@ class Knapsacks:
             table = table.copy()
             table[(self.start + number * demand)[fits]] = sums[fits]
             return table
-        for values in np.column_stack([sorted_, np.full(len(sorted_), np.inf)]):
-            after = np.empty_like(table)
-            self._add(table, values, demand, after)
-            table = after
+        table, root = table.copy(), self.start[self.k]
+        both = int(self.most[:-1].max(initial=0)) // demand  # more jobs do not fit on one type
+        for values in np.column_stack([sorted_, np.full(len(sorted_), np.inf)])[:both]:
+            taken = np.take(values, self.node[demand:])
+            taken += table[:-demand]
+            np.minimum(table[demand:], taken, out=table[demand:])
+        for value in sorted_[both:, -1].tolist():
+            np.minimum(table[root:], table[root - demand : -demand] + value, out=table[root:])
         return table
 
     def losses(self, prices: Floats) -> tuple[float, Floats, Floats]:
@@ -224,13 +228,22 @@ PATIENCE = 5
 PROGRESS = 0.01
 """Part of the distance to the target that counts as progress."""
 
+UNIT = 0.01
+"""Part of the mean of all prices that is added to a price for its unit."""
+
 SMALLEST_STEP = 5e-3
 """The ascent stops below this step size."""
 
 
 def ascended(core: Core, prices: Floats, target: float, steps: int) -> tuple[float, Floats]:
-    """The best bound L and its prices after some subgradient steps, with step sizes by Polyak towards ``target``."""
+    """The best bound L and its prices after some subgradient steps, with step sizes by Polyak towards ``target``.
+
+    Prices move in proportion to the square roots of their first values (and a part of the mean), so that jobs of very
+    different costs move. This is the same method in other units of the prices.
+    """
     best, best_prices = -np.inf, prices
+    unit = np.abs(prices)
+    unit = np.sqrt(unit + UNIT * unit.mean()) if unit.any() else np.ones(len(prices))
     size, failed, direction = 1.0, 0, np.zeros(len(prices))
     for _ in range(steps):
         bound, chosen = core.knapsacks.bound(prices)
@@ -245,8 +258,8 @@ def ascended(core: Core, prices: Floats, target: float, steps: int) -> tuple[flo
             size, failed, prices, direction = size / 2, 0, best_prices, np.zeros(len(prices))
         gradient = chosen[:, :-1].sum(axis=1) - chosen[:, -1].astype(float)
         direction = SMOOTH * gradient + (1 - SMOOTH) * direction if direction.any() else gradient
-        norm = float(direction @ direction)
+        norm = float(direction @ (unit * direction))
         if norm == 0.0:
             break
-        prices = prices + size * (target - bound) / norm * direction
+        prices = prices + size * (target - bound) / norm * unit * direction
     return best, best_prices

@@ -1,7 +1,9 @@
 """Least cost of an FFT round: cores of jobs by knapsack bounds, searched by dynamic programming with a limited width.
 
 1. The linear relaxation bounds the cost, and the loss if a job runs on a type or waits (:mod:`hetopt.solving.sifting`).
-   The places of least loss form a core; the other jobs wait, or run where they lose least.
+   The places of least loss form a core; the other jobs wait, or run where they lose least. For a first plan, each
+   demand and type has some jobs that may enter or leave; where the core for the proof would be large, an ascent over
+   all places comes first.
 2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.knapsacks`). Places whose knapsack bound is
    not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
 3. The jobs of the core are decided one by one. A state is the number of GPUs left on each type: of two states with the
@@ -17,10 +19,10 @@ the core: these decide only how long it takes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations, islice
 
 import numpy as np
 
@@ -46,6 +48,10 @@ WIDER = 4
 
 STEPS, MORE_STEPS = 60, 30
 """Steps of the ascent on a new core, and on one that has shrunk."""
+
+FIRST, FIRST_STEPS, AIM = 32_000, 20, 0.1
+"""Places of the core for a first plan, steps of the ascent on it, and part of the bound by which the target exceeds it.
+"""
 
 STARTING_WIDTH = 300
 """Width of the searches for a first plan."""
@@ -103,10 +109,14 @@ class Round:
         """
         return float(self.price @ self.room) - self.idle * float(self.price.max()) - float(self.waits.sum())
 
+    @cached_property
+    def whole(self) -> Core:
+        """All places."""
+        return Core(self.cost, self.demand, self.room, self.idle, np.arange(len(self.demand)))
+
     def core(self, width: float) -> Core | None:
         """The places of at most this loss; None if they cannot hold all jobs that must run."""
-        whole = Core(self.cost, self.demand, self.room, self.idle, np.arange(len(self.demand)))
-        return whole.restricted((self.loss <= width) & np.isfinite(self.cost), self.waits > width)
+        return self.whole.restricted((self.loss <= width) & np.isfinite(self.cost), self.waits > width)
 
     def prices(self, core: Core) -> Floats:
         """(m,) prices of the jobs of ``core`` with which the knapsacks bound the cost as well as the prices of GPUs."""
@@ -173,17 +183,19 @@ class _Search:
         certain = (round_.loss <= 0) & (round_.waits > 0)[:, None]  # best places of running jobs: in every core
         self.losses = np.sort(round_.loss[np.isfinite(round_.loss) & ~certain])
         self.passes = 0
+        self.prices = round_.prices(round_.whole)
         if start is not None:
             self._take(start)
 
     def run(self) -> Found:
+        if self.choice is None:
+            self._first()
         many = NARROW
         while not self._is_done():
             whole = self._explore(many)
             if whole or (self.choice is None and not self.feasible and many >= LARGE):
                 break
-            needed = int(np.searchsorted(self.losses, self.target - self.round.bound))
-            many = needed if needed <= LARGE else many * WIDER
+            many = self.needed if self.needed <= LARGE else many * WIDER
         return Found(self.choice, self.cost, min(self.bound, self.cost), self.passes)
 
     def _is_done(self) -> bool:
@@ -196,6 +208,11 @@ class _Search:
     def target(self) -> float:
         """Plans of at least this cost need not be found."""
         return self.cost - self.slack
+
+    @property
+    def needed(self) -> int:
+        """Number of places that a plan below the target may have."""
+        return int(np.searchsorted(self.losses, self.target - self.round.bound))
 
     def _explore(self, many: int) -> bool:
         """Search the core of this many places; whether it was the last one."""
@@ -219,19 +236,19 @@ class _Search:
 
     def _prove(self, core: Core, limit: float, whole: bool) -> float:
         """A bound on all plans in the core; better plans are taken on the way."""
-        prices = self.round.prices(core)
+        prices = self.prices[core.jobs]
         bound, _ = core.knapsacks.bound(prices)
         if not np.isfinite(bound):
             return np.inf
         if self.choice is None:
-            self._start(core, prices, range(1))
+            self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
         aim = limit if np.isfinite(limit) else bound + float(np.abs(self.round.waits[core.jobs]).sum())
         bound, prices = ascended(core, prices, aim, STEPS)
         if not np.isfinite(bound):
             return np.inf
         if (self.passes <= 1 and bound < limit) or self.choice is None:
-            self._start(core, prices, range(ORDERS))
+            self._start(core, prices, chain(_best_places(core, prices), [core]), range(ORDERS))
         proven, width = bound, WIDTH
         while self.choice is not None:
             limit = min(limit, self.target)
@@ -252,9 +269,28 @@ class _Search:
             width *= GROWTH
         return min(proven, limit)
 
-    def _start(self, core: Core, prices: Floats, orders: Sequence[int]) -> None:
-        """Search the places of least loss for a first plan."""
-        for narrow in _narrowed(core, prices):
+    def _first(self) -> None:
+        """Search around the optimum of the relaxation, then of the knapsacks, for a first plan."""
+        round_ = self.round
+        core = round_.core(float(self.losses[FIRST]) if len(self.losses) > FIRST else np.inf)
+        if core is None or core.knapsacks.cells > LARGEST:
+            return
+        prices = round_.prices(core)
+        bound, _ = core.knapsacks.bound(prices)
+        if not np.isfinite(bound):
+            return
+        narrow = _narrowed(core, round_.loss[core.jobs], round_.waits[core.jobs])
+        self._start(core, prices, islice(narrow, 1), range(1))
+        aim = min(self.target, bound + AIM * abs(bound))
+        if bound >= aim or self.needed <= WIDER * NARROW:
+            return
+        _, prices = ascended(core, prices, aim, FIRST_STEPS)
+        self.prices[core.jobs] = prices
+        self._improves(core, prices, cores=2)
+
+    def _start(self, core: Core, prices: Floats, cores: Iterable[Core], orders: Sequence[int]) -> None:
+        """Search the first of the ``cores``, parts of ``core``, that contains a plan."""
+        for narrow in cores:
             own = narrow.part_of(core, prices)
             bound, _ = narrow.knapsacks.bound(own)
             for order in orders if np.isfinite(bound) else ():
@@ -263,11 +299,14 @@ class _Search:
             if self.choice is not None or self._is_late():
                 break
 
-    def _improves(self, core: Core, prices: Floats) -> bool:
-        """Whether the places of least loss in a large core contain a better plan, which then is taken."""
+    def _improves(self, core: Core, prices: Floats, cores: int | None = None) -> bool:
+        """Whether the places of least loss in a large core contain a better plan, which then is taken.
+
+        At most so many ``cores`` are searched.
+        """
         before = self.cost
-        for narrow in _narrowed(core, prices):
-            if narrow is not core and self.cost == before:
+        for narrow in islice(_best_places(core, prices), cores):
+            if self.cost == before:
                 self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, before)
         return self.cost < before
 
@@ -308,22 +347,48 @@ def _order(core: Core, prices: Floats, which: int) -> Positions:
     return np.argsort(-key, kind="stable")
 
 
-def _narrowed(core: Core, prices: Floats) -> Iterator[Core]:
-    """Growing cores of the places of least loss in the knapsacks; the last is the whole core."""
-    places, many = np.isfinite(core.cost), NARROW
-    if places.sum() > 2 * many:
+def _best_places(core: Core, prices: Floats) -> Iterator[Core]:
+    """Growing parts of the core around the places of least loss in the knapsacks."""
+    if np.isfinite(core.cost).sum() > 2 * NARROW:
         _, runs, waits = core.knapsacks.losses(prices)
+        yield from _narrowed(core, runs, waits)
+
+
+def _narrowed(core: Core, runs: Floats, waits: Floats) -> Iterator[Core]:
+    """Growing cores around the places of least loss: for each demand and type, some jobs may enter and some may leave.
+
+    One limit on all losses would leave no choice on types where all jobs cost much, or no other on those where they
+    cost little.
+
+    Parameters
+    ----------
+    runs, waits:
+        Loss (m, k) if a job runs on a type, and (m,) if it waits.
+    """
+    places, many = np.isfinite(core.cost), NARROW
+    least = np.minimum(runs.min(axis=1), waits)
+    best = (np.arange(runs.shape[1]) == runs.argmin(axis=1)[:, None]) & (waits > least)[:, None]
+    enters = np.where(best, np.inf, runs - least[:, None])
+    leaving = np.minimum(enters.min(axis=1), waits - least)
+    enter_rank, leave_rank = _ranks(core, enters), _ranks(core, np.where(best, leaving[:, None], np.inf))
     while places.sum() > 2 * many:
-        width = np.partition(runs, many, axis=None)[many]
-        must = waits > width
-        allowed = ((runs <= width) | (must[:, None] & (runs == runs.min(axis=1, keepdims=True)))) & places
-        for needed in (must, np.zeros_like(must)):
+        number = max(1, many // (2 * len(core.by_demand) * len(core.room)))
+        stays = (best & (leave_rank >= number)).any(axis=1)
+        allowed = (best | ((enter_rank < number) & ~stays[:, None])) & places
+        for needed in (stays, np.zeros_like(stays)):
             narrow = core.restricted(allowed, needed)
             if narrow is not None:
                 yield narrow
                 break
         many *= WIDER
-    yield core
+
+
+def _ranks(core: Core, key: Floats) -> Positions:
+    """(m, k) rank of each place among those of the same demand and type."""
+    ranks = np.empty(key.shape, dtype=np.intp)
+    for _, jobs in core.by_demand:
+        ranks[jobs] = np.argsort(np.argsort(key[jobs], axis=0), axis=0)
+    return ranks
 
 
 def _shrunk(core: Core, prices: Floats, limit: float) -> tuple[Core, Floats] | None:
