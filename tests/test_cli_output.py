@@ -309,11 +309,14 @@ def test_instances_without_a_name_go_by_their_file(run: Run, odd: Path) -> None:
 
 
 def test_the_demo_of_ones_own_file(run: Run, odd: Path, tmp_path: Path) -> None:
-    """Named by its file, a reason once for all policies that it holds for, and without jobs nothing is placed."""
+    """Named by its file, a reason once for all policies that it holds for, and without jobs nothing is placed.
+
+    Three policies are fair with the same total; the first in the order of names is recommended.
+    """
     code, out, _ = run("demo", "--out", tmp_path / "d", "--instance", odd)
     page = (tmp_path / "d" / "report.html").read_text()
     assert code == 0
-    assert re.search(rf"{re.escape(str(odd))}: \d+ of {len(policy_names())} policies; recommended: oef", out)
+    assert re.search(rf"{re.escape(str(odd))}: \d+ of {len(policy_names())} policies; recommended: ceei", out)
     assert f"policies on {odd}" in page
     assert sum("no result" in line for line in out.splitlines()) == 1
     assert page.count("the instance has none") == 1

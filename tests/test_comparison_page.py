@@ -31,7 +31,7 @@ from hetopt.models.allox import AlloX
 from hetopt.presentation.comparison_page import page, write
 from hetopt.presentation.trade_off_picture import DOT, place_labels, trade_off
 from hetopt.presentation.views import comparison_view, reason_of
-from hetopt.tolerances import VISIBLE
+from hetopt.tolerances import FINE, VISIBLE
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
 RESULT = oef.cooperative().solve(INST)
@@ -94,6 +94,15 @@ def test_the_recommended_policy_fails_least_and_then_yields_most(rows: list[tupl
     order = [int(name[1:]) for name in ranked(comparison)]
     assert [(fails[j], -rows[j][0]) for j in order] == sorted((f, -t) for f, (t, *_) in zip(fails, rows, strict=True))
     assert recommend(made(table_of([]))) is None
+
+
+def test_totals_that_differ_by_rounding_are_equal() -> None:
+    """Otherwise the noise of a solver would choose the policy; a visible difference still decides."""
+    noise = FINE * 4
+    equal = made(table_of([(4, 1, 0, 0), (4 + noise, 1, 0, 0), (4 - noise, 1, 0, 0), (4 + noise, 0.9, 0, 0)]))
+    assert ranked(equal) == ["p0", "p1", "p2", "p3"]
+    assert recommend(equal) == Recommendation("p0", (), 3, 4, ("p0", 4))
+    assert ranked(made(table_of([(4, 1, 0, 0), (4.01, 1, 0, 0)]))) == ["p1", "p0"]
 
 
 ALL = ("sharing", "envy", "pareto")

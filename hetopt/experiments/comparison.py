@@ -26,6 +26,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
 from hetopt.metrics.definitions import Metric, by_name
 from hetopt.results.allocation import Allocation, Plan
+from hetopt.tolerances import EQUAL, scale
 
 COLUMNS: Mapping[str, Metric] = by_name(
     Metric(
@@ -170,17 +171,27 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     violated = {str(name): violations(dict(row)) for name, row in table.iterrows()}
     total = {str(name): float(value) for name, value in table["total"].items()}
     best, highest = ranked(comparison)[0], max(total, key=lambda name: total[name])
+    if total[highest] - total[best] <= EQUAL * scale(total[highest]):
+        highest = best
     equals = sum(len(own) == len(violated[best]) for own in violated.values())
     return Recommendation(best, violated[best], equals, total[best], (highest, total[highest]))
 
 
 def ranked(comparison: Comparison) -> list[str]:
-    """Measured policies: the fewest violated properties first, then the highest total; results on a part last."""
-    order = {
+    """Measured policies: the fewest violated properties first, then the highest total; results on a part last.
+
+    Policies whose totals differ only by rounding stay in the order of the comparison.
+    """
+    order: dict[str, tuple[bool, int, float]] = {
         str(name): (name in comparison.on_part, len(violations(dict(row))), -row["total"])
         for name, row in comparison.table.iterrows()
     }
-    return sorted(order, key=lambda name: order[name])
+    first, place = (False, -1, 0.0), dict[str, tuple[bool, int, float]]()
+    for name in sorted(order, key=lambda name: order[name]):
+        if order[name][:2] != first[:2] or order[name][2] - first[2] > EQUAL * scale(first[2]):
+            first = order[name]
+        place[name] = first
+    return sorted(order, key=lambda name: place[name])
 
 
 def violations(row: Mapping[str, float]) -> tuple[str, ...]:
