@@ -58,6 +58,9 @@ MORE_ROWS = 3
 EARLY = 1e-2
 """Relative gap down to which rows are added before they are violated."""
 
+FIRST_SLACK = 1e-3
+"""Least slack of a row at the start, in parts of the tenant's value: some bundles are envied a little."""
+
 BOUNDARY_FRACTION = 0.995
 """Largest fraction of the step to the boundary."""
 
@@ -283,7 +286,7 @@ def _start(market: BundleMarket) -> _Iterate:
     y *= 0.9 * (market.capacity / (market.weight @ y)).min()
     value = np.einsum("nk,nk->n", taste, y)
     pairs = _first_pairs(taste, value[:, None] - taste @ y.T)
-    slack = np.maximum(pairs.slack(y), 1e-3 * value[pairs.envious])
+    slack = np.maximum(pairs.slack(y), FIRST_SLACK * value[pairs.envious])
     left = np.maximum(market.capacity - market.weight @ y, 0.05 * market.capacity)
     price = 2 * float(market.gain @ value) / market.capacity / len(left)
     f = 0.5 * (market.gain / np.bincount(pairs.envious, minlength=n))[pairs.envious]
