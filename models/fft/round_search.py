@@ -10,7 +10,6 @@
    same numbers, only the cheaper one is kept (dynamic programming), and states whose bound is not below the target are
    cut. If more states than the width remain, those with the least bounds are kept, and the least bound of the others
    limits what is proven. A search that drops none proves its core.
-4. Plans are improved by pairs of types: an exact knapsack for two types places all jobs that run on no other type.
 
 A wider core and a larger width follow until the gap is proven. No step assumes anything about the order, the prices or
 the core: these decide only how long it takes.
@@ -22,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations, islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -37,17 +36,14 @@ LARGE = 8_000
 """Places up to which the second core contains all that may be needed; and of the last core that is searched if no plan
 is known to exist."""
 
-CELLS = 5_000_000
-"""Largest table of two types (40 MB, some 10 ms)."""
-
 NARROW = 500
 """Places in the first core, besides the best ones of jobs that run."""
 
 WIDER = 4
 """Growth of the number of places if no good plan is in the core."""
 
-STEPS, MORE_STEPS = 60, 30
-"""Steps of the ascent on a new core, and on one that has shrunk."""
+STEPS = 30
+"""Steps of each ascent, on a new core and whenever it has shrunk."""
 
 FIRST, FIRST_STEPS, AIM = 32_000, 20, 0.1
 """Places of the core for a first plan, steps of the ascent on it, and part of the bound by which the target exceeds it.
@@ -258,7 +254,7 @@ class _Search:
             if smaller is None:
                 return limit
             core, prices = smaller
-            bound, prices = ascended(core, prices, limit, MORE_STEPS)
+            bound, prices = ascended(core, prices, limit, STEPS)
             if bound >= limit:
                 return limit
             if self._improves(core, prices):
@@ -315,10 +311,6 @@ class _Search:
         self.passes += 1
         bound, choice = searched(core, prices, _order(core, prices, order), width, target, self._is_late)
         if choice is not None:
-            runs = np.flatnonzero(choice >= 0)
-            cost = core.base + float(core.cost[runs, choice[runs]].sum())
-            if self.choice is None or cost - self.cost < self.cost - self.bound:
-                choice = improved(core, choice)
             plan = np.full(len(self.round.demand), -1)
             for e, i in core.fixed:
                 plan[e] = i
@@ -470,61 +462,3 @@ def _cheapest(key: Positions, cost: Floats) -> Positions:
     order = np.lexsort((cost, key))
     key = key[order]
     return order[np.append(True, key[1:] != key[:-1])] if len(key) else order
-
-
-def improved(core: Core, choice: Positions) -> Positions:
-    """``choice`` after exact re-placement of the jobs of two types, for all pairs, until none gains."""
-    choice = choice.copy()
-    pairs = [pair for pair in combinations(range(len(core.room)), 2) if core.room[list(pair)].sum()]
-    stale = set(pairs)
-    while stale:
-        for pair in pairs:
-            if pair in stale:
-                stale.discard(pair)
-                if _replaced(core, choice, pair):
-                    stale.update(other for other in pairs if other != pair and set(other) & set(pair))
-    return choice
-
-
-def _replaced(core: Core, choice: Positions, pair: tuple[int, int]) -> bool:
-    """Whether another placing of all free jobs on these two types, with the same GPUs in use in all, costs less."""
-    costs = core.cost[:, pair]
-    here = np.isin(choice, pair)
-    free = np.flatnonzero((here | (choice < 0)) & np.isfinite(costs).any(axis=1))
-    if len(free) * np.prod(core.room[list(pair)] + 1) > CELLS:
-        return False
-    own = np.flatnonzero(here)
-    now = float(core.cost[own, choice[own]].sum())
-    used = int(core.demand[own].sum())
-    table = _pair_tables(costs[free], core.demand[free], core.room[list(pair)])
-    first = np.arange(max(0, used - core.room[pair[1]]), min(core.room[pair[0]], used) + 1)
-    total = table[0][first, used - first]
-    best = int(np.argmin(total))
-    if not total[best] < now - PROVEN * abs(now):
-        return False
-    choice[own] = -1
-    a, b = int(first[best]), used - int(first[best])
-    for t, j in enumerate(free.tolist()):
-        if table[t][a, b] == table[t + 1][a, b]:
-            continue
-        demand = int(core.demand[j])
-        if a >= demand and table[t + 1][a - demand, b] + costs[j, 0] == table[t][a, b]:
-            choice[j], a = pair[0], a - demand
-        else:
-            choice[j], b = pair[1], b - demand
-    return True
-
-
-def _pair_tables(cost: Floats, demand: Positions, room: Positions) -> Floats:
-    """[t, a, b]: least cost of the jobs ``t:`` that use a GPUs of the first and b of the second type."""
-    table = np.full((len(demand) + 1, room[0] + 1, room[1] + 1), np.inf)
-    table[-1, 0, 0] = 0.0
-    for t in range(len(demand) - 1, -1, -1):
-        need, before, out = int(demand[t]), table[t + 1], table[t]
-        out[:] = before
-        for axis in (0, 1):
-            if need <= room[axis] and np.isfinite(cost[t, axis]):
-                to = (slice(need, None), slice(None))[:: 1 if axis == 0 else -1]
-                from_ = (slice(None, room[axis] + 1 - need), slice(None))[:: 1 if axis == 0 else -1]
-                np.minimum(out[to], before[from_] + cost[t, axis], out=out[to])
-    return table
