@@ -4,8 +4,8 @@
    use. A packing, or a plan of least cost that uses so many, usually attains it; else an integer program decides.
 2. The least cost with so many GPUs follows from one table of all types if few jobs are in doubt
    (:mod:`~hetopt.models.fft.core_tables`), else from knapsack bounds (:mod:`~hetopt.models.fft.round_search`), first
-   with alike types merged (:mod:`~hetopt.models.fft.alike_types`). Where these leave a gap, and for small rounds, an
-   integer program decides.
+   with alike types merged (:mod:`~hetopt.models.fft.alike_types`). Where these leave a gap, and in small rounds that
+   one table does not prove, an integer program decides.
 """
 
 from __future__ import annotations
@@ -50,19 +50,14 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     options = options.started()
     entities, program = compiled.entities, compiled.program
     x, most = packed(entities), most_gpus(entities)
-    small, feasible = len(program.c) <= FEW, int(entities.gpus(x).sum()) == most
-    found = None
-    if not feasible and not small:
-        found = _least_cost(_round(program.c, entities, most, options), options, None, feasible=False)
-    if not feasible and (found is None or found.choice is None):
+    feasible = int(entities.gpus(x).sum()) == most
+    found = _least_cost(compiled, most, options, feasible=feasible)
+    if found.choice is None and not feasible:
         best = optimise(program.with_objectives(program.objectives[0]), replace(options, gap=0.0))
         if best.status == "time_limit":
             return optimise(program, options)
-        x, most, found = np.rint(best.share), round(best.objective), None
-    if found is None:
-        round_ = _round(program.c, entities, most, options if not small else None)
-        start = _start(compiled, most)
-        found = Found(start, np.inf, round_.bound, 0) if small else _least_cost(round_, options, start, feasible=True)
+        x, most = np.rint(best.share), round(best.objective)
+        found = _least_cost(compiled, most, options, feasible=True)
     if found.choice is None:
         found = replace(found, choice=np.where(x.any(axis=1), x.argmax(axis=1), -1))
     point = _proven(program, entities, found, most, options)
@@ -88,15 +83,14 @@ def small_plan(entities: Entities, gain: Floats, options: Options, start: Positi
     return solve_small(_round(gain, entities, used, options.started()), options.gap, start)
 
 
-def _round(gain: Floats, entities: Entities, used: int, options: Options | None) -> Round:
-    """The round with ``used`` GPUs in use; its prices are 0 without ``options``."""
+def _round(gain: Floats, entities: Entities, used: int, options: Options) -> Round:
+    """The round with ``used`` GPUs in use."""
     able = entities.allowed
     cost = np.where(able, -gain.reshape(able.shape), np.inf)
     demand, room = entities.demand.astype(np.intp), fillable(entities)
     idle, price = int(room.sum()) - used, np.zeros(len(room))
-    if options is not None:
-        with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
-            price = gpu_prices(cost, demand, room, idle, options)
+    with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
+        price = gpu_prices(cost, demand, room, idle, options)
     return Round(cost, demand, room, idle, price)
 
 
@@ -110,10 +104,13 @@ def _start(compiled: Compiled, used: int) -> Positions | None:
     return choice if (gpus <= entities.capacity).all() and gpus.sum() == used else None
 
 
-def _least_cost(round_: Round, options: Options, start: Positions | None, *, feasible: bool) -> Found:
-    """The least cost by knapsacks; ``feasible`` if a plan is known to exist."""
+def _least_cost(compiled: Compiled, used: int, options: Options, *, feasible: bool) -> Found:
+    """The least cost with ``used`` GPUs by tables and knapsacks; ``feasible`` if a plan is known to exist."""
+    round_, start = _round(compiled.program.c, compiled.entities, used, options), _start(compiled, used)
     if (small := solve_small(round_, options.gap, start)) is not None:
         return small
+    if round_.cost.size <= FEW:
+        return Found(start, np.inf, round_.bound, 0)
     bound = -np.inf
     if (alike := merged(round_, options.gap)) is not None:
         found = solve(alike.part, FINER * options.gap, options.deadline, feasible=feasible)
