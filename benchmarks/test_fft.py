@@ -8,6 +8,7 @@ the sum of the plan's costs and gains without their signs.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -120,6 +121,27 @@ def test_fft_round_beside_highs(benchmark: BenchmarkFixture, full: bool) -> None
         assert plan.certificate.objective >= peer.certificate.objective - slack
         gap = (peer.certificate.bound - peer.certificate.objective) / size_of(*round_, peer)
         benchmark.extra_info[f"{family.name}: HiGHS, gap"] = gap
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.5])
+def test_fft_round_with_a_limit(benchmark: BenchmarkFixture, full: bool, seconds: float) -> None:
+    """Plans within a time limit, and how often HiGHS has a better one within the same."""
+    rounds = [a_round(family, 0, *size) for family in ROUNDS for size in ((MIDDLE, FULL) if full else (SMALL,))]
+    plans = benchmark.pedantic(
+        lambda: [plan_of(*round_, GAP, time_limit=seconds) for round_ in rounds], rounds=1, iterations=1
+    )
+    found, better = 0, 0
+    for round_, plan in zip(rounds, plans, strict=True):
+        assert plan.certificate is not None
+        assert (plan.x.sum(axis=0) <= plan.entities.capacity).all()
+        assert plan.certificate.objective <= plan.certificate.bound
+        with suppress(hetopt.NotSolved):
+            peer = plan_of(round_[0].replace(), round_[1], GAP, method="plain", time_limit=seconds)
+            assert peer.certificate is not None
+            slack, more = (GAP + EQUAL) * size_of(*round_, peer), peer.x.sum() - plan.x.sum()
+            lead = peer.certificate.objective - plan.certificate.objective
+            found, better = found + 1, better + int(more > 0 or (more == 0 and lead > slack))
+    benchmark.extra_info |= {"rounds": len(rounds), "HiGHS has a plan": found, "HiGHS has a better plan": better}
 
 
 def test_fft_large_round(benchmark: BenchmarkFixture, full: bool) -> None:

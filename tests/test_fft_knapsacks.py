@@ -264,6 +264,28 @@ def test_where_a_search_leaves_a_gap_the_program_decides(monkeypatch: pytest.Mon
     assert again.certificate.objective == pytest.approx(best.certificate.objective, **TIGHT)
 
 
+@given(job_instances(zeros=True, jobs=(1, 9), most_gpus=7, arrivals=True))
+@settings(max_examples=examples(25, 250), deadline=None)
+def test_a_round_without_time_has_a_plan_and_a_bound(instance: hetopt.Instance) -> None:
+    """At least a packing, with jobs exchanged for cheaper ones of the same demand."""
+    best, _ = fft.FFT(options=Options(method="plain"))(instance)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fft_method, "solve_small", lambda *_: None)
+        plan, _ = fft.FFT(options=Options(time_limit=1 / 10**9))(instance)
+    entities, own, other = instance.entities("jobs"), plan.certificate, best.certificate
+    packing = entities.gpus(fft_method.packed(entities))
+    assert packing.sum() <= plan.x.sum() <= best.x.sum()
+    assert (plan.x.sum(axis=0) <= entities.capacity).all()
+    assert set(np.unique(plan.x.sum(axis=1) / entities.demand)) <= {0.0, 1.0}
+    assert own is not None
+    assert other is not None
+    if plan.x.sum() == best.x.sum():
+        assert own.bound >= other.objective - EQUAL * scale(other.objective)
+    if plan.x.sum() == packing.sum():
+        program = fft.FFT().formulation(instance).compile(instance)
+        assert own.objective >= program.objective((packing > 0).ravel().astype(float)) - EQUAL * scale(own.objective)
+
+
 def test_a_late_search_returns_a_plan_and_a_bound() -> None:
     draw = np.random.default_rng(2)
     n = 800

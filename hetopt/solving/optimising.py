@@ -164,7 +164,7 @@ def optimise(
         except NotSolved as problem:
             if problem.status != "time_limit" or not done:
                 raise
-            point = _stopped(program, done[-1])
+            point = stopped(program, done[-1])
             break
         if not program.earlier:
             break
@@ -183,7 +183,7 @@ def optimise(
 _STATUS_ORDER: tuple[Status, ...] = ("optimal", "gap", "time_limit")
 
 
-def _stopped(program: LinearProgram, last: Point) -> Point:
+def stopped(program: LinearProgram, last: Point) -> Point:
     """The point of the ``last`` objective maximised, as a point of ``program`` without a bound on its objective."""
     program = replace(program, earlier=())
     value = program.objective(last.x)

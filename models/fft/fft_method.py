@@ -28,7 +28,7 @@ from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram, Point, Status
 from hetopt.programs.model import ComponentTraits
 from hetopt.solving.integer import FEW
-from hetopt.solving.optimising import Method, optimise, run
+from hetopt.solving.optimising import Method, optimise, run, stopped
 from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
 
@@ -48,21 +48,63 @@ def _serves(compiled: Compiled) -> bool:
 def solve_round(compiled: Compiled, options: Options) -> Point:
     """The best point of the round, proven up to ``options.gap`` or until the time limit."""
     options = options.started()
-    entities, program = compiled.entities, compiled.program
-    x, most = packed(entities), most_gpus(entities)
-    feasible = int(entities.gpus(x).sum()) == most
-    found = _least_cost(compiled, most, options, feasible=feasible)
-    if found.choice is None and not feasible:
-        best = optimise(program.with_objectives(program.objectives[0]), replace(options, gap=0.0))
+    program, most, best = compiled.program, most_gpus(compiled.entities), _packing(compiled)
+    found = _least_cost(compiled, most, options, feasible=best.objective == most)
+    if found.choice is None and best.objective < most:
+        best = _most_in_use(best, options)
         if best.status == "time_limit":
-            return optimise(program, options)
-        x, most = np.rint(best.share), round(best.objective)
-        found = _least_cost(compiled, most, options, feasible=True)
+            best = replace(best, x=_columns(compiled, _exchanged(compiled, best)))
+            return replace(stopped(program, best), earlier=(best,))
+        found = _least_cost(compiled, round(best.objective), options, feasible=True)
     if found.choice is None:
-        found = replace(found, choice=np.where(x.any(axis=1), x.argmax(axis=1), -1))
-    point = _proven(program, entities, found, most, options)
-    first = program.with_objectives(program.objectives[0])
-    return replace(point, earlier=(Point(first, point.x, most, most, "optimal", method="packing"),))
+        found = replace(found, choice=_exchanged(compiled, best))
+    return _proven(compiled, found, options)
+
+
+def _packing(compiled: Compiled) -> Point:
+    """A packing of the gangs as a point of the first objective, the GPUs in use."""
+    entities, program = compiled.entities, compiled.program
+    x, first = packed(entities), program.with_objectives(program.objectives[0])
+    return Point(first, x.ravel(), float(entities.gpus(x).sum()), most_gpus(entities), "gap", method="packing")
+
+
+def _most_in_use(packing: Point, options: Options) -> Point:
+    """The most GPUs in use by an integer program; ``packing`` if nothing better is found within the time limit."""
+    try:
+        point = optimise(packing.program, replace(options, gap=0.0))
+    except NotSolved as problem:
+        if problem.status != "time_limit":
+            raise
+        return replace(packing, status="time_limit")
+    if point.objective >= packing.objective:
+        return point
+    return replace(packing, bound=min(packing.bound, point.bound), status=point.status)
+
+
+def _exchanged(compiled: Compiled, point: Point) -> Positions:
+    """(n,) types of the plan ``point`` with jobs exchanged for cheaper ones of the same demand, where that is possible.
+
+    Each type keeps its numbers of gangs of each demand, so as many GPUs are in use.
+    """
+    entities, x = compiled.entities, np.rint(point.share)
+    cost = np.where(entities.allowed, -compiled.program.c.reshape(x.shape), np.inf)
+    before = np.where(x.any(axis=1), x.argmax(axis=1), -1)
+    after = np.full(len(before), -1)
+    for demand in np.unique(entities.demand[before >= 0]):
+        own = np.flatnonzero(entities.demand == demand)
+        places = np.bincount(before[own] + 1, minlength=x.shape[1] + 1)[1:]
+        jobs, types = np.unravel_index(np.argsort(cost[own], axis=None), (len(own), x.shape[1]))
+        new, left = np.full(len(own), -1), places.tolist()
+        for j, i in zip(jobs.tolist(), types.tolist(), strict=True):
+            if left[i] and new[j] < 0 and entities.allowed[own[j], i]:
+                new[j], left[i] = i, left[i] - 1
+        after[own] = before[own] if any(left) else new
+    return min(before, after, key=lambda choice: _cost(cost, choice))
+
+
+def _cost(cost: Floats, choice: Positions) -> float:
+    runs = np.flatnonzero(choice >= 0)
+    return float(cost[runs, choice[runs]].sum())
 
 
 def small_plan(entities: Entities, gain: Floats, options: Options, start: Positions | None = None) -> Found | None:
@@ -120,30 +162,42 @@ def _least_cost(compiled: Compiled, used: int, options: Options, *, feasible: bo
     return solve(round_, options.gap, options.deadline, start, bound, feasible=feasible)
 
 
-def _proven(program: LinearProgram, entities: Entities, found: Found, used: int, options: Options) -> Point:
+def _proven(compiled: Compiled, found: Found, options: Options) -> Point:
     """The plan of ``found`` as a point; if a gap is left, an integer program closes it."""
     assert found.choice is not None
-    x = (found.choice[:, None] == np.arange(entities.shape[1])).astype(float).ravel()
+    program, x = compiled.program, _columns(compiled, found.choice)
+    used = float(compiled.entities.demand[found.choice >= 0].sum())
+    first = program.with_objectives(program.objectives[0])
     kept = program.keep(used)
     value = kept.objective(x)
     bound = max(kept.offset - found.bound, value)
     allowance = max(options.gap, PROVEN) * float(np.abs(kept.c * x).sum())
     status: Status = "optimal" if bound - value <= PROVEN * scale(value) else "gap"
     point = Point(kept, x, value, bound, status, method="knapsacks", passes=found.passes)
-    if bound - value <= allowance * (1 + PROVEN):
-        return point
+    if bound - value > allowance * (1 + PROVEN):
+        point = _closed(point, program, used, options)
+    return replace(point, earlier=(Point(first, point.x, used, used, "optimal", method="packing"),))
+
+
+def _closed(point: Point, program: LinearProgram, used: float, options: Options) -> Point:
+    """``point`` or a better one, proven by an integer program as far as the time limit allows."""
     if options.left != 0:
         try:
             other = _by_program(program, used, options)
-            best = other if other.objective > value else point
-            return replace(best, bound=max(best.objective, min(bound, other.bound)), status=other.status)
+            best = other if other.objective > point.objective else point
+            return replace(best, bound=max(best.objective, min(point.bound, other.bound)), status=other.status)
         except NotSolved as problem:
             if problem.status != "time_limit":
                 raise
     return replace(point, status="time_limit")
 
 
-def _by_program(program: LinearProgram, used: int, options: Options) -> Point:
+def _columns(compiled: Compiled, choice: Positions) -> Floats:
+    """(columns,) the plan ``choice``."""
+    return np.asarray(choice[:, None] == np.arange(compiled.entities.shape[1]), dtype=float).ravel()
+
+
+def _by_program(program: LinearProgram, used: float, options: Options) -> Point:
     """The best point with ``used`` GPUs in use, by an integer program."""
     kept = program.keep(used)
     return run(kept.scaled(), options).unscaled(kept)
