@@ -134,7 +134,7 @@ def test_fft_round_with_a_limit(benchmark: BenchmarkFixture, full: bool, seconds
     for round_, plan in zip(rounds, plans, strict=True):
         assert plan.certificate is not None
         assert (plan.x.sum(axis=0) <= plan.entities.capacity).all()
-        assert plan.certificate.objective <= plan.certificate.bound
+        assert plan.certificate.objective - plan.certificate.bound <= EQUAL * size_of(*round_, plan)
         with suppress(hetopt.NotSolved):
             peer = plan_of(round_[0].replace(), round_[1], GAP, method="plain", time_limit=seconds)
             assert peer.certificate is not None
