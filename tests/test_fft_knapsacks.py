@@ -141,30 +141,35 @@ def check(round_: Round, choice: Positions | None, cost: float | None) -> None:
     assert cost is None or own == pytest.approx(cost, **TIGHT)
 
 
-@given(cores(), st.integers(0, 99), st.sampled_from([1, 3, 12]))
+@given(cores(), st.integers(0, 99), st.sampled_from([1, 3, 12]), st.booleans(), st.floats(1, 9))
 @settings(max_examples=examples(60, 600), deadline=None)
-def test_small_tables_find_the_cheapest_plan_at_any_prices(core: Core, seed: int, first: int) -> None:
+def test_small_tables_find_the_cheapest_plan_at_any_prices(
+    core: Core, seed: int, first: int, narrow: bool, total: float
+) -> None:
     best, choice = min(plans(replace(core, base=0.0)), default=(np.inf, None))
     price = np.random.default_rng(seed).normal(0, 2, len(core.room))
     round_ = Round(core.cost, core.demand, core.room, core.idle, price)
+    starts = [None] if choice is None else [None, np.array(choice)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(core_tables, "FIRST", first)
-        for start in (None,) if choice is None else (None, np.array(choice)):
-            found = core_tables.solve_small(round_, 0.0, start)
-            if choice is None:
-                assert found is None
-                continue
-            assert found is not None
-            check(round_, found.choice, found.cost)
-            assert found.cost == pytest.approx(best, **TIGHT)
-            assert found.bound == pytest.approx(best, **TIGHT)
+        patch.setattr(core_tables, "TOTAL", total)
+        patch.setattr(core_tables, "NARROW", 0 if narrow else np.inf)
+        solved = [core_tables.solve_small(round_, 0.0, start) for start in starts]
+    for found in (*solved, core_tables.solve_whole(round_)):
+        if choice is None:
+            assert found is None
+            continue
+        assert found is not None
+        check(round_, found.choice, found.cost)
+        assert found.cost == pytest.approx(best, **TIGHT)
+        assert found.bound == pytest.approx(best, **TIGHT)
 
 
 def test_large_tables_and_many_types_are_left_to_the_search() -> None:
     draw = np.random.default_rng(0)
     for k, room in ((6, 60), (core_tables.TYPES + 1, 1)):
         round_ = Round(draw.lognormal(0, 1, (400, k)), np.ones(400, dtype=int), np.full(k, room), 0, np.zeros(k))
-        assert core_tables.solve_small(round_, 0.0) is None
+        assert core_tables.solve_small(round_, 0.0) is core_tables.solve_whole(round_) is None
 
 
 def twins(seed: int) -> Round:

@@ -19,7 +19,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
 from hetopt.errors import NotSolved
 from hetopt.models.fft.alike_types import merged
-from hetopt.models.fft.core_tables import solve_small
+from hetopt.models.fft.core_tables import solve_small, solve_whole
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.round_search import Found, Round, solve
@@ -36,6 +36,10 @@ FINER = 0.5
 """Part of the gap up to which a round with merged types is solved; jobs may cost more in the split plan."""
 
 
+LARGEST = 30_000_000
+"""Jobs times cells of the table of what plans can use: some 10 ms."""
+
+
 def _serves(compiled: Compiled) -> bool:
     """Whether the components are ``OneType``, ``WorkConserving`` at a higher priority, and other linear gains."""
     parts = compiled.formulation.components
@@ -49,18 +53,19 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
     """The best point of the round, proven up to ``options.gap`` or until the time limit."""
     options = options.started()
     entities, program = compiled.entities, compiled.program
-    x, most = packed(entities), most_gpus(entities)
+    room = fillable(entities)
+    x, most = packed(entities), most_gpus(entities, room)
     small, feasible = len(program.c) <= FEW, int(entities.gpus(x).sum()) == most
     found = None
     if not feasible and not small:
-        found = _least_cost(_round(program.c, entities, most, options), options, None, feasible=False)
+        found = _least_cost(_round(program.c, entities, room, most, options), options, None, feasible=False)
     if not feasible and (found is None or found.choice is None):
         best = optimise(program.with_objectives(program.objectives[0]), replace(options, gap=0.0))
         if best.status == "time_limit":
             return optimise(program, options)
         x, most, found = np.rint(best.share), round(best.objective), None
     if found is None:
-        round_ = _round(program.c, entities, most, options if not small else None)
+        round_ = _round(program.c, entities, room, most, options if not small else None)
         start = _start(compiled, most)
         found = Found(start, np.inf, round_.bound, 0) if small else _least_cost(round_, options, start, feasible=True)
     if found.choice is None:
@@ -82,17 +87,30 @@ def small_plan(entities: Entities, gain: Floats, options: Options, start: Positi
     """
     if options.method != "auto" or options.solver != "highs" or options.exact:
         return None
-    used = most_gpus(entities)
-    if start is not None and entities.demand[start >= 0].sum() != used:
-        start = None
-    return solve_small(_round(gain, entities, used, options.started()), options.gap, start)
+    options, room = options.started(), fillable(entities)
+    running = None if start is None else int(entities.demand[start >= 0].sum())
+    most = most_gpus(entities, room)
+    if running in (None, most) and (found := _by_tables(entities, gain, room, most, options, start)) is not None:
+        return found
+    exact = most_packed(entities)
+    if exact in (None, most):
+        return None
+    return _by_tables(entities, gain, room, exact, options, start if running == exact else None)
 
 
-def _round(gain: Floats, entities: Entities, used: int, options: Options | None) -> Round:
+def _by_tables(
+    entities: Entities, gain: Floats, room: Positions, used: int, options: Options, start: Positions | None
+) -> Found | None:
+    """The plan of most gain with ``used`` GPUs in use, by tables of all places if they are small, else by prices."""
+    found = solve_whole(_round(gain, entities, room, used, None))
+    return found or solve_small(_round(gain, entities, room, used, options), options.gap, start)
+
+
+def _round(gain: Floats, entities: Entities, room: Positions, used: int, options: Options | None) -> Round:
     """The round with ``used`` GPUs in use; its prices are 0 without ``options``."""
     able = entities.allowed
     cost = np.where(able, -gain.reshape(able.shape), np.inf)
-    demand, room = entities.demand.astype(np.intp), fillable(entities)
+    demand = entities.demand.astype(np.intp)
     idle, price = int(room.sum()) - used, np.zeros(len(room))
     if options is not None:
         with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
@@ -176,10 +194,23 @@ def _with_gangs(sums: int, demand: int, number: int, within: int) -> int:
     return sums
 
 
-def most_gpus(entities: Entities) -> int:
+def most_gpus(entities: Entities, room: Positions) -> int:
     """Upper bound on the GPUs of a plan: what each type can fill, and all demand that can run."""
-    demanded = entities.demand[entities.allowed.any(axis=1)].sum()
-    return int(min(demanded, fillable(entities).sum()))
+    return int(min(entities.demand[entities.allowed.any(axis=1)].sum(), room.sum()))
+
+
+def most_packed(entities: Entities) -> int | None:
+    """The most GPUs that a plan can use, by a table of the numbers of each type that plans use; None if it is large."""
+    size = entities.capacity.astype(np.intp) + 1
+    if len(entities.names) * np.prod(size, dtype=float) > LARGEST:
+        return None
+    reached = np.zeros(size, dtype=bool)
+    reached.flat[0] = True
+    for demand, able in zip(entities.demand.astype(np.intp).tolist(), entities.allowed, strict=True):
+        before = reached.copy()
+        for i in np.flatnonzero(able).tolist():
+            np.moveaxis(reached, i, 0)[demand:] |= np.moveaxis(before, i, 0)[:-demand]
+    return int(np.sum(np.nonzero(reached), axis=0).max())
 
 
 def packed(entities: Entities) -> Floats:
