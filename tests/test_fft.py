@@ -334,7 +334,8 @@ def test_a_stopped_second_objective_leaves_the_packing_of_the_first(monkeypatch:
     def slow(*_: Any) -> Any:
         raise NotSolved("no usable point within time_limit=1 s; raise the limit", "time_limit")
 
-    monkeypatch.setattr(fft_method, "solve_small", lambda *_: None)
+    for tables in ("solve_small", "solve_whole"):
+        monkeypatch.setattr(fft_method, tables, lambda *_: None)
     monkeypatch.setattr(fft_method, "run", slow)
     plan, _ = fft.FFT(options=hetopt.Options(time_limit=1.0))(jobs)
     assert plan.x.sum() == 5

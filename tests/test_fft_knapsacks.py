@@ -139,30 +139,41 @@ def check(round_: Round, choice: Positions | None, cost: float | None) -> None:
     assert cost is None or own == pytest.approx(cost, **TIGHT)
 
 
-@given(cores(), st.integers(0, 99), st.sampled_from([1, 3, 12]))
+@given(cores(), st.integers(0, 99), st.sampled_from([1, 3, 12]), st.booleans(), st.floats(1, 9))
 @settings(max_examples=examples(60, 600), deadline=None)
-def test_small_tables_find_the_cheapest_plan_at_any_prices(core: Core, seed: int, first: int) -> None:
+def test_small_tables_find_the_cheapest_plan_at_any_prices(
+    core: Core, seed: int, first: int, narrow: bool, total: float
+) -> None:
     best, choice = min(plans(replace(core, base=0.0)), default=(np.inf, None))
     price = np.random.default_rng(seed).normal(0, 2, len(core.room))
     round_ = Round(core.cost, core.demand, core.room, core.idle, price)
+    starts = [None] if choice is None else [None, np.array(choice)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(core_tables, "FIRST", first)
-        for start in (None,) if choice is None else (None, np.array(choice)):
-            found = core_tables.solve_small(round_, 0.0, start)
-            if choice is None:
-                assert found is None
-                continue
-            assert found is not None
-            check(round_, found.choice, found.cost)
-            assert found.cost == pytest.approx(best, **TIGHT)
-            assert found.bound == pytest.approx(best, **TIGHT)
+        patch.setattr(core_tables, "TOTAL", total)
+        patch.setattr(core_tables, "NARROW", 0 if narrow else np.inf)
+        solved = [core_tables.solve_small(round_, 0.0, start) for start in starts]
+    for found in (*solved, core_tables.solve_whole(round_)):
+        if choice is None:
+            assert found is None
+            continue
+        assert found is not None
+        check(round_, found.choice, found.cost)
+        assert found.cost == pytest.approx(best, **TIGHT)
+        assert found.bound == pytest.approx(best, **TIGHT)
 
 
 def test_large_tables_and_many_types_are_left_to_the_search() -> None:
     draw = np.random.default_rng(0)
     for k, room in ((6, 60), (core_tables.TYPES + 1, 1)):
         round_ = Round(draw.lognormal(0, 1, (400, k)), np.ones(400, dtype=int), np.full(k, room), 0, np.zeros(k))
-        assert core_tables.solve_small(round_, 0.0) is None
+        assert core_tables.solve_small(round_, 0.0) is core_tables.solve_whole(round_) is None
+
+
+def without_tables(patch: pytest.MonkeyPatch) -> None:
+    """Leave rounds to the search."""
+    for tables in ("solve_small", "solve_whole"):
+        patch.setattr(fft_method, tables, lambda *_: None)
 
 
 def twins(seed: int) -> Round:
@@ -236,13 +247,16 @@ def test_the_method_and_the_whole_program_agree(instance: hetopt.Instance, seed:
     general, _ = fft.FFT(options=Options(method="plain"))(instance, state)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fft_method, "FEW", 0)
-        plan, _ = fft.FFT()(instance, state)
-    own, other = plan.certificate, general.certificate
-    assert own is not None
-    assert other is not None
-    assert plan.x.sum() == general.x.sum()
-    assert own.objective == pytest.approx(other.objective, **TIGHT)
-    assert own.bound >= other.objective - EQUAL * scale(other.objective)
+        plans = [fft.FFT()(instance, state)[0]]
+        without_tables(patch)
+        plans.append(fft.FFT()(instance, state)[0])
+    for plan in plans:
+        own, other = plan.certificate, general.certificate
+        assert own is not None
+        assert other is not None
+        assert plan.x.sum() == general.x.sum()
+        assert own.objective == pytest.approx(other.objective, **TIGHT)
+        assert own.bound >= other.objective - EQUAL * scale(other.objective)
 
 
 def test_where_a_search_leaves_a_gap_the_program_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,6 +266,7 @@ def test_where_a_search_leaves_a_gap_the_program_decides(monkeypatch: pytest.Mon
         draw.uniform(1, 8, (60, 3)), draw.integers(1, 5, 60), draw.uniform(5, 90, 60), [9, 7, 4]
     )
     best, _ = fft.FFT(options=Options(method="plain"))(jobs)
+    without_tables(monkeypatch)
     for width in ("WIDTH", "WIDEST", "STARTING_WIDTH", "STEPS"):
         monkeypatch.setattr(round_search, width, 1)
     plan, _ = fft.FFT()(jobs)
@@ -270,7 +285,7 @@ def test_a_round_without_time_has_a_plan_and_a_bound(instance: hetopt.Instance) 
     """At least a packing, with jobs exchanged for cheaper ones of the same demand."""
     best, _ = fft.FFT(options=Options(method="plain"))(instance)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fft_method, "solve_small", lambda *_: None)
+        without_tables(patch)
         plan, _ = fft.FFT(options=Options(time_limit=1 / 10**9))(instance)
     entities, own, other = instance.entities("jobs"), plan.certificate, best.certificate
     packing = entities.gpus(fft_method.packed(entities))

@@ -14,7 +14,7 @@ import hetopt
 from hetopt import Instance, Options
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import AgeCost, OneType
-from hetopt.models.fft.fft_method import most_gpus, packed
+from hetopt.models.fft.fft_method import RoundSolver, most_packed, packed
 from hetopt.models.objectives import SwitchingCost
 from hetopt.programs.compiled import Compiled
 from hetopt.proofs.strategies import job_instances
@@ -52,7 +52,8 @@ def test_packing_is_feasible_and_the_bound_is_one(instance: Instance) -> None:
             used[i] += entities.demand[e] if i == k or entities.allowed[e, i] else np.inf
         if (used[:k] <= entities.capacity).all():
             best = max(best, float(used[:k].sum()))
-    assert entities.gpus(x).sum() <= best <= most_gpus(entities)
+    assert entities.gpus(x).sum() <= best <= RoundSolver(entities, np.zeros(entities.shape), Options()).most
+    assert most_packed(entities) == best
 
 
 def test_where_packing_leaves_it_open_the_program_decides() -> None:
@@ -60,7 +61,7 @@ def test_where_packing_leaves_it_open_the_program_decides() -> None:
     instance = Instance.from_jobs([[1.0]] * 3, [3, 2, 2], 9.0, [4])
     entities = instance.entities("jobs")
     assert entities.gpus(packed(entities)).sum() == 3
-    assert most_gpus(entities) == 4
+    assert RoundSolver(entities, np.zeros(entities.shape), Options()).most == most_packed(entities) == 4
     assert FFT()(instance)[0].assigned == {"j1": None, "j2": "GPU1", "j3": "GPU1"}
 
 

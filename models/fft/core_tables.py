@@ -2,11 +2,13 @@
 
 Prices of GPUs bound the cost, and the loss if a job runs on a type or waits (:class:`~.round_search.Round`). With the
 places of at most some loss as the core, dynamic programming over the jobs finds the cheapest plan of the core: the
-state is the number of GPUs in use of each type. All other plans cost more than the bound and that loss. So the first
-core needs only a few places: the plan that it contains limits the loss of the places in the second core, which then
-proves it. After some jobs, a type uses no more than their GPUs, and no less than what the other jobs leave for them.
+state is the number of GPUs at each place, that is, of each type and of the jobs that wait. All other plans cost more
+than the bound and that loss. So the first core needs only a few places: the plan that it contains limits the loss of
+the places in the second core, which then proves it. After some jobs, a place has no more than their GPUs, and no less
+than what the other jobs leave for them.
 
-The tables grow with the product of the types' GPUs; larger cores are left to :func:`.round_search.solve`.
+The tables grow with the product of the places' GPUs, without the place of the widest range: all jobs are somewhere, so
+its number follows from the others. Larger cores are left to :func:`.round_search.solve`.
 """
 
 from __future__ import annotations
@@ -16,19 +18,26 @@ from dataclasses import replace
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
-from hetopt.models.fft.knapsacks import Core
 from hetopt.models.fft.round_search import Found, Round
 from hetopt.tolerances import PROVEN
 
 CELLS = 3_000_000
 """Largest size of all tables of a core (24 MB, some 10 ms)."""
 
-FIRST = 12
-"""Places in the first core, besides the best ones of jobs that run."""
+WHOLE = 300_000
+"""Size of the tables of all places up to which no prices are needed."""
 
-WIDER = 3
+NARROW = 50_000
+"""Size of the tables from which on it is worth to narrow the ranges first."""
+
+FIRST = 100
+"""Places in the first core, besides the best ones."""
+
+TOTAL = 2.0
+"""Loss of a first plan that is looked for, relative to the largest loss of a place in the core."""
+
+WIDER = 2
 """Growth of the number of places while the core contains no plan."""
-
 
 TYPES = 16
 """Most types: the dimensions of a table."""
@@ -47,14 +56,17 @@ def solve_small(round_: Round, gap: float, start: Positions | None = None) -> Fo
     best, slack, many = Found(None, np.inf, round_.bound, 0), 0.0, FIRST
     if start is not None:
         best, slack = _with(best, round_, start, gap)
-    losses = np.sort(round_.loss[np.isfinite(round_.loss) & ((round_.loss > 0) | (round_.waits <= 0)[:, None])])
+    loss = np.column_stack([round_.loss, round_.waits])
+    losses = np.sort(loss[np.isfinite(loss) & (loss > 0)])
     while best.cost - best.bound > slack:
         needed = best.cost - slack - round_.bound
         width = min(max(float(losses[many]) if many < len(losses) else np.inf, 2 * slack), needed)
-        tables = None if (core := round_.core(width)) is None else _Tables(core)
-        if tables is not None and tables.cells > CELLS:
+        tables = _Tables(round_, np.where(loss <= width, loss, np.inf))
+        if NARROW < tables.cells and tables.single_cells <= CELLS:
+            tables.narrow(min(needed, TOTAL * width))
+        if tables.cells > CELLS:
             return None
-        choice = None if tables is None else tables.cheapest(len(round_.demand))
+        choice = tables.cheapest()
         best = Found(best.choice, best.cost, min(round_.bound + width, best.cost), best.passes + 1)
         if choice is not None and (other := _with(best, round_, choice, gap))[0].cost < best.cost:
             best, slack = other
@@ -62,6 +74,17 @@ def solve_small(round_: Round, gap: float, start: Positions | None = None) -> Fo
             break
         many *= WIDER
     return None if best.choice is None else replace(best, bound=min(best.bound, best.cost))
+
+
+def solve_whole(round_: Round) -> Found | None:
+    """The cheapest plan by tables of all places, which need no prices; None if they are large or there is no plan."""
+    if len(round_.room) > TYPES:
+        return None
+    tables = _Tables(round_, np.column_stack([round_.loss, round_.waits]))
+    if tables.cells > WHOLE or (choice := tables.cheapest()) is None:
+        return None
+    found, _ = _with(Found(None, np.inf, -np.inf, 1), round_, choice, 0.0)
+    return replace(found, bound=found.cost)
 
 
 def _with(found: Found, round_: Round, choice: Positions, gap: float) -> tuple[Found, float]:
@@ -73,70 +96,126 @@ def _with(found: Found, round_: Round, choice: Positions, gap: float) -> tuple[F
 
 
 class _Tables:
-    """Least cost of the first t jobs of a core, smallest gangs first, for each number of GPUs in use of each type."""
+    """Least loss of the first t jobs of a core, smallest gangs first, for each number of GPUs at each place.
 
-    def __init__(self, core: Core) -> None:
-        self.core = core
-        self.order = np.argsort(core.demand, kind="stable")
-        able = np.isfinite(core.cost[self.order])
-        need = np.cumsum(np.where(able, core.demand[self.order, None], 0), axis=0)
-        need = np.concatenate([np.zeros((1, len(core.room)), dtype=np.intp), need])
-        self.high = np.minimum(need, core.room)
-        self.low = np.minimum(np.maximum(core.room - core.idle - (need[-1] - need), 0), self.high)
-        self.able = [np.flatnonzero(row).tolist() for row in able]
+    Parameters
+    ----------
+    loss:
+        (n, k + 1) loss of each job at each place, infinite outside of the core; waiting is the last place.
+    """
+
+    def __init__(self, round_: Round, loss: Floats) -> None:
+        self.round = round_
+        one = np.isfinite(loss).sum(axis=1) == 1
+        self.fixed, free = np.flatnonzero(one), np.flatnonzero(~one)
+        self.at = loss[self.fixed].argmin(axis=1)  # place of each fixed job
+        self.jobs = free[np.argsort(round_.demand[free], kind="stable")]
+        self.loss, demand, places = loss[self.jobs], round_.demand[self.jobs], np.arange(loss.shape[1])
+        self.room = np.append(round_.room, round_.demand.sum() - round_.room.sum() + round_.idle)
+        self.room -= np.bincount(self.at, round_.demand[self.fixed], len(places)).astype(np.intp)
+        self.feasible = bool((self.room >= 0).all())
+        self.base = float(loss[self.fixed, self.at].sum())
+        least = self.room - np.where(places < places[-1], round_.idle, 0)
+        need = np.where(np.isfinite(self.loss), demand[:, None], 0).cumsum(axis=0)
+        need = np.concatenate([np.zeros((1, len(places)), dtype=np.intp), need])
+        self.high = np.minimum(need, self.room)
+        self.low = np.minimum(np.maximum(least - (need[-1] - need), 0), self.high)
+        self._size_up()
+
+    def _size_up(self) -> None:
+        """Leave out the place with which the tables are smallest."""
+        size = self.high - self.low + 1.0
+        cells = (size.prod(axis=1)[:, None] / size).sum(axis=0)
+        self.left_out, self.cells = int(cells.argmin()), float(cells.min())
+        places = np.arange(len(self.room))
+        self.kept = np.delete(places, self.left_out)
+        demand = self.round.demand[self.jobs]
+        self.shift = demand[:, None, None] * (places[:, None] == self.kept)  # by job, place and dimension
 
     @property
-    def cells(self) -> float:
-        """Size of all tables."""
-        return float(np.prod(self.high - self.low + 1.0, axis=1).sum())
+    def single_cells(self) -> int:
+        """Size of the tables of single places."""
+        return (len(self.jobs) + 1) * len(self.room) * (int(self.room.max()) + 1)
 
-    def cheapest(self, jobs_in_all: int) -> Positions | None:
+    def narrow(self, limit: float) -> None:
+        """Narrow the ranges to those of plans that lose at most ``limit``.
+
+        For each place, a table of its GPUs alone, as if the other places had room, bounds the loss of the first jobs,
+        and one in reverse order that of the others.
+        """
+        m, places, demand = len(self.jobs), len(self.room), self.round.demand[self.jobs].tolist()
+        least, second = np.partition(self.loss, 1, axis=1)[:, :2].T
+        other = np.where(self.loss == least[:, None], second[:, None], least[:, None])
+        stay, go = other[:, :, None], self.loss[:, :, None]
+        ahead = np.full((m + 1, places, int(self.room.max()) + 1), np.inf)
+        behind, gpus = ahead.copy(), np.arange(ahead.shape[2])
+        behind[0, :, 0] = 0.0
+        ahead[-1][(self.low[-1, :, None] <= gpus) & (gpus <= self.high[-1, :, None])] = 0.0
+        for t, need in enumerate(demand):
+            np.add(behind[t], stay[t], out=behind[t + 1])
+            part = behind[t + 1, :, need:]
+            np.minimum(part, behind[t, :, : part.shape[1]] + go[t], out=part)
+        for t in range(m - 1, -1, -1):
+            np.add(ahead[t + 1], stay[t], out=ahead[t])
+            part = ahead[t + 1, :, demand[t] :]
+            np.minimum(ahead[t, :, : part.shape[1]], part + go[t], out=ahead[t, :, : part.shape[1]])
+        total = behind + ahead
+        inside = (total <= limit - self.base) & (total < np.inf)
+        self.feasible &= bool(inside.any(axis=2).all())
+        self.low, self.high = inside.argmax(axis=2), len(gpus) - 1 - inside[:, :, ::-1].argmax(axis=2)
+        self._size_up()
+
+    def cheapest(self) -> Positions | None:
         """(n,) the type of each job in the cheapest plan, -1 where it waits; None if there is none."""
-        core, tables = self.core, self._filled()
-        ranges = [np.arange(a, b + 1) for a, b in zip(self.low[-1].tolist(), self.high[-1].tolist(), strict=True)]
-        used = sum(np.ix_(*ranges))
-        total = np.where(used == core.room.sum() - core.idle, tables[-1], np.inf)
-        at = np.unravel_index(int(np.argmin(total)), total.shape)
+        if not self.feasible:
+            return None
+        tables = self._filled()
+        at = np.unravel_index(int(np.argmin(total := self._total(tables[-1]))), total.shape)
         if not np.isfinite(total[at]):
             return None
-        choice = np.full(jobs_in_all, -1)
-        for e, i in core.fixed:
-            choice[e] = i
-        where = [int(a) for a in at + self.low[-1]]
-        for t in range(len(self.order) - 1, -1, -1):
-            choice[core.jobs[self.order[t]]] = self._last(tables, t, where)
-        return choice
+        choice = np.empty(len(self.round.demand), dtype=np.intp)
+        choice[self.fixed] = self.at
+        choice[self.jobs] = self._places(tables, [int(a) for a in at])
+        return np.where(choice < len(self.round.room), choice, -1)
+
+    def _total(self, last: Floats) -> Floats:
+        """The losses in the last table, with those of idle GPUs of a lower price; infinite outside of the room."""
+        low, high, room = self.low[-1], self.high[-1], self.room[:-1]
+        used = np.ix_(*[np.arange(a, b + 1) for a, b in zip(low[self.kept], high[self.kept], strict=True)])
+        other = self.round.demand[self.jobs].sum() - sum(used)
+        everywhere = [*used[: self.left_out], other, *used[self.left_out :]]
+        price = self.round.price.max() - self.round.price
+        idle = sum(p * (most - gpus) for p, most, gpus in zip(price, room, everywhere[:-1], strict=True))
+        return np.where((low[self.left_out] <= other) & (other <= high[self.left_out]), last + idle, np.inf)
 
     def _filled(self) -> list[Floats]:
-        tables = [np.zeros(np.ones(len(self.core.room), dtype=int))]
-        low, high = self.low.tolist(), self.high.tolist()
-        for t, j in enumerate(self.order.tolist()):
-            now = np.full([b - a + 1 for a, b in zip(low[t + 1], high[t + 1], strict=True)], np.inf)
-            demand, costs = int(self.core.demand[j]), self.core.cost[j].tolist()
-            for i in (-1, *self.able[t]):
-                to, source = [], []
-                for q, (a, b, c, d) in enumerate(zip(low[t], high[t], low[t + 1], high[t + 1], strict=True)):
-                    shift = demand if q == i else 0
-                    first, last = max(a + shift, c), min(b + shift, d) + 1
-                    to.append(slice(first - c, max(last - c, 0)))
-                    source.append(slice(first - shift - a, max(last - shift - a, 0)))
-                part = now[tuple(to)]
-                np.minimum(part, tables[t][tuple(source)] + (costs[i] if i >= 0 else 0.0), out=part)
+        """The tables."""
+        low, high = self.low[:, None, self.kept], self.high[:, None, self.kept]
+        first = np.maximum(low[:-1] + self.shift, low[1:])
+        stop = np.maximum(np.minimum(high[:-1] + self.shift, high[1:]) + 1, first)
+        moves = [first - low[1:], stop - low[1:], first - self.shift - low[:-1], stop - self.shift - low[:-1]]
+        tables = [np.zeros(np.ones(len(self.kept), dtype=int))]
+        shapes = (high - low + 1)[1:, 0].tolist()
+        for shape, losses, *ends in zip(shapes, self.loss.tolist(), *(part.tolist() for part in moves), strict=True):
+            before, now = tables[-1], np.full(shape, np.inf)
+            for loss, a, b, c, d in zip(losses, *ends, strict=True):
+                if loss < np.inf:
+                    part = now[tuple(map(slice, a, b))]
+                    np.minimum(part, before[tuple(map(slice, c, d))] + loss, out=part)
             tables.append(now)
         return tables
 
-    def _last(self, tables: list[Floats], t: int, where: list[int]) -> int:
-        """The type of the t-th job in the plan that uses the GPUs ``where``, from which its own are taken."""
-        cost, demand = self.core.cost[self.order[t]], int(self.core.demand[self.order[t]])
-        value = self._value(tables, t + 1, where)
-        for i in self.able[t]:
-            where[i] -= demand
-            if self._value(tables, t, where) + cost[i] == value:
-                return i
-            where[i] += demand
-        return -1
-
-    def _value(self, tables: list[Floats], t: int, where: list[int]) -> float:
-        place = [a - b for a, b in zip(where, self.low[t].tolist(), strict=True)]
-        inside = all(0 <= a < size for a, size in zip(place, tables[t].shape, strict=True))
-        return float(tables[t][tuple(place)]) if inside else np.inf
+    def _places(self, tables: list[Floats], at: list[int]) -> list[int]:
+        """The place of each job in the cheapest plan that ends at this cell of the last table."""
+        low, places = self.low[:, None, self.kept], []
+        steps = (low[1:] - low[:-1] - self.shift).tolist()
+        for t in range(len(self.jobs) - 1, -1, -1):
+            value, before = tables[t + 1][tuple(at)], tables[t]
+            for place, loss in enumerate(self.loss[t].tolist()):
+                source = [a + b for a, b in zip(at, steps[t][place], strict=True)]
+                inside = all(0 <= a < size for a, size in zip(source, before.shape, strict=True))
+                if inside and before[tuple(source)] + loss == value:
+                    break
+            places.append(place)
+            at = source
+        return places[::-1]

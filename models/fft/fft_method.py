@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
 from hetopt.errors import NotSolved
 from hetopt.models.fft.alike_types import merged
-from hetopt.models.fft.core_tables import solve_small
+from hetopt.models.fft.core_tables import solve_small, solve_whole
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.round_search import Found, Round, solve
@@ -31,6 +32,9 @@ from hetopt.solving.integer import FEW
 from hetopt.solving.optimising import Method, optimise, run, stopped
 from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
+
+LARGEST = 30_000_000
+"""Jobs times cells of the table of what plans can use: some 10 ms."""
 
 FINER = 0.5
 """Part of the gap up to which a round with merged types is solved; jobs may cost more in the split plan."""
@@ -48,24 +52,27 @@ def _serves(compiled: Compiled) -> bool:
 def solve_round(compiled: Compiled, options: Options) -> Point:
     """The best point of the round, proven up to ``options.gap`` or until the time limit."""
     options = options.started()
-    program, most, best = compiled.program, most_gpus(compiled.entities), _packing(compiled)
-    found = _least_cost(compiled, most, options, feasible=best.objective == most)
-    if found.choice is None and best.objective < most:
-        best = _most_in_use(best, options)
-        if best.status == "time_limit":
-            best = replace(best, x=_columns(compiled, _exchanged(compiled, best)))
-            return replace(stopped(program, best), earlier=(best,))
-        found = _least_cost(compiled, round(best.objective), options, feasible=True)
-    if found.choice is None:
-        found = replace(found, choice=_exchanged(compiled, best))
+    program, solver = compiled.program, RoundSolver(compiled.entities, compiled.program.c, options)
+    start = _start(compiled)
+    if (found := solver.by_tables(start)) is None:
+        used, best = solver.packable or solver.most, _packing(compiled, solver.most)
+        found = solver.by_knapsacks(used, start, feasible=used in (solver.packable, best.objective))
+        if found.choice is None and best.objective < used:
+            best = _most_in_use(best, options)
+            if best.status == "time_limit":
+                best = replace(best, x=_columns(compiled, _exchanged(compiled, best)))
+                return replace(stopped(program, best), earlier=(best,))
+            found = solver.by_knapsacks(round(best.objective), start, feasible=True)
+        if found.choice is None:
+            found = replace(found, choice=_exchanged(compiled, best))
     return _proven(compiled, found, options)
 
 
-def _packing(compiled: Compiled) -> Point:
-    """A packing of the gangs as a point of the first objective, the GPUs in use."""
+def _packing(compiled: Compiled, most: int) -> Point:
+    """A packing of the gangs as a point of the first objective, the GPUs in use, which ``most`` bounds."""
     entities, program = compiled.entities, compiled.program
     x, first = packed(entities), program.with_objectives(program.objectives[0])
-    return Point(first, x.ravel(), float(entities.gpus(x).sum()), most_gpus(entities), "gap", method="packing")
+    return Point(first, x.ravel(), float(entities.gpus(x).sum()), most, "gap", method="packing")
 
 
 def _most_in_use(packing: Point, options: Options) -> Point:
@@ -119,47 +126,90 @@ def small_plan(entities: Entities, gain: Floats, options: Options, start: Positi
     """
     if options.method != "auto" or options.solver != "highs" or options.exact:
         return None
-    used = most_gpus(entities)
-    if start is not None and entities.demand[start >= 0].sum() != used:
-        start = None
-    return solve_small(_round(gain, entities, used, options.started()), options.gap, start)
+    return RoundSolver(entities, gain, options.started()).by_tables(start)
 
 
-def _round(gain: Floats, entities: Entities, used: int, options: Options) -> Round:
-    """The round with ``used`` GPUs in use."""
-    able = entities.allowed
-    cost = np.where(able, -gain.reshape(able.shape), np.inf)
-    demand, room = entities.demand.astype(np.intp), fillable(entities)
-    idle, price = int(room.sum()) - used, np.zeros(len(room))
-    with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
-        price = gpu_prices(cost, demand, room, idle, options)
-    return Round(cost, demand, room, idle, price)
+class RoundSolver:
+    """A round as arrays, with any number of GPUs in use.
+
+    Parameters
+    ----------
+    gain:
+        (n, k) gains, in any shape; ignored where a job cannot run.
+    options:
+        Started.
+    """
+
+    def __init__(self, entities: Entities, gain: Floats, options: Options) -> None:
+        self.entities, self.options = entities, options
+        self.cost = np.where(entities.allowed, -gain.reshape(entities.shape), np.inf)
+        self.demand, self.room = entities.demand.astype(np.intp), fillable(entities)
+        self.most = int(min(entities.demand[entities.allowed.any(axis=1)].sum(), self.room.sum()))
+        self.rounds: dict[int, Round] = {}
+
+    @cached_property
+    def packable(self) -> int | None:
+        """The most GPUs that a plan uses; None if a table of them is large. It is at most ``most``."""
+        return most_packed(self.entities)
+
+    def priced(self, used: int) -> Round:
+        """The round with ``used`` GPUs in use."""
+        if used not in self.rounds:
+            idle, price = int(self.room.sum()) - used, np.zeros(len(self.room))
+            with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
+                price = gpu_prices(self.cost, self.demand, self.room, idle, self.options)
+            self.rounds[used] = Round(self.cost, self.demand, self.room, idle, price)
+        return self.rounds[used]
+
+    def by_tables(self, start: Positions | None) -> Found | None:
+        """The plan of most GPUs, then least cost, if small tables prove it; ``start`` is a plan or None."""
+        running = self._running(start)
+        if running in (None, self.most) and (found := self._with_used(self.most, start)) is not None:
+            return found
+        if self.packable in (None, self.most):
+            return None
+        return self._with_used(self.packable, start)
+
+    def _with_used(self, used: int, start: Positions | None) -> Found | None:
+        """With ``used`` GPUs in use: by tables of all places if they are small, else by prices."""
+        without_prices = Round(self.cost, self.demand, self.room, int(self.room.sum()) - used, np.zeros(len(self.room)))
+        own = start if self._running(start) == used else None
+        return solve_whole(without_prices) or solve_small(self.priced(used), self.options.gap, own)
+
+    def _running(self, start: Positions | None) -> int | None:
+        return None if start is None else int(self.demand[start >= 0].sum())
+
+    def by_knapsacks(self, used: int, start: Positions | None, *, feasible: bool) -> Found:
+        """The least cost with ``used`` GPUs in use; without a plan in small rounds, and where it finds none.
+
+        Parameters
+        ----------
+        start:
+            A plan, or None.
+        feasible:
+            Whether a plan with so many is known to exist.
+        """
+        round_, gap, deadline = self.priced(used), self.options.gap, self.options.deadline
+        start = start if self._running(start) == used else None
+        if round_.cost.size <= FEW:
+            return Found(start, np.inf, round_.bound, 0)
+        bound = -np.inf
+        if (alike := merged(round_, gap)) is not None:
+            found = solve(alike.part, FINER * gap, deadline, feasible=feasible)
+            bound = found.bound
+            if found.choice is not None:
+                start = alike.split(found.choice)
+        return solve(round_, gap, deadline, start, bound, feasible=feasible)
 
 
-def _start(compiled: Compiled, used: int) -> Positions | None:
-    """(n,) type of each job in the point that the caller expects to be good, if it is a plan with ``used`` GPUs."""
+def _start(compiled: Compiled) -> Positions | None:
+    """(n,) type of each job in the point that the caller expects to be good, if it is a plan."""
     if compiled.start is None:
         return None
     entities, runs = compiled.entities, compiled.start.any(axis=1)
     choice = np.where(runs, compiled.start.argmax(axis=1), -1)
     gpus = np.bincount(choice[runs], entities.demand[runs], entities.shape[1])
-    return choice if (gpus <= entities.capacity).all() and gpus.sum() == used else None
-
-
-def _least_cost(compiled: Compiled, used: int, options: Options, *, feasible: bool) -> Found:
-    """The least cost with ``used`` GPUs by tables and knapsacks; ``feasible`` if a plan is known to exist."""
-    round_, start = _round(compiled.program.c, compiled.entities, used, options), _start(compiled, used)
-    if (small := solve_small(round_, options.gap, start)) is not None:
-        return small
-    if round_.cost.size <= FEW:
-        return Found(start, np.inf, round_.bound, 0)
-    bound = -np.inf
-    if (alike := merged(round_, options.gap)) is not None:
-        found = solve(alike.part, FINER * options.gap, options.deadline, feasible=feasible)
-        bound = found.bound
-        if found.choice is not None:
-            start = alike.split(found.choice)
-    return solve(round_, options.gap, options.deadline, start, bound, feasible=feasible)
+    return choice if (gpus <= entities.capacity).all() else None
 
 
 def _proven(compiled: Compiled, found: Found, options: Options) -> Point:
@@ -227,10 +277,18 @@ def _with_gangs(sums: int, demand: int, number: int, within: int) -> int:
     return sums
 
 
-def most_gpus(entities: Entities) -> int:
-    """Upper bound on the GPUs of a plan: what each type can fill, and all demand that can run."""
-    demanded = entities.demand[entities.allowed.any(axis=1)].sum()
-    return int(min(demanded, fillable(entities).sum()))
+def most_packed(entities: Entities) -> int | None:
+    """The most GPUs that a plan can use, by a table of the numbers of each type that plans use; None if it is large."""
+    size = entities.capacity.astype(np.intp) + 1
+    if len(entities.names) * np.prod(size, dtype=float) > LARGEST:
+        return None
+    reached = np.zeros(size, dtype=bool)
+    reached.flat[0] = True
+    for demand, able in zip(entities.demand.astype(np.intp).tolist(), entities.allowed, strict=True):
+        before = reached.copy()
+        for i in np.flatnonzero(able).tolist():
+            np.moveaxis(reached, i, 0)[demand:] |= np.moveaxis(before, i, 0)[:-demand]
+    return int(np.sum(np.nonzero(reached), axis=0).max())
 
 
 def packed(entities: Entities) -> Floats:
