@@ -254,6 +254,12 @@ FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
         (Family("generic", gangs="sixteen sizes", spread=6.0), 254),
         (Family("generic", gangs="sixteen sizes", spread=6.0), 268),
         (Family("noisy models", gangs="sixteen sizes", second="alike"), 0),
+        (Family("generic", gangs="one large", second="unsorted", noise=10.0**-6), 148),
+        (
+            Family("generic", gangs="one large", second="few models", power=0.3, spread=1.0, noise=10.0**-9, digits=1),
+            798,
+        ),
+        (Family("alike", gangs="eight sizes", second="few models"), 0),
     ),
 }
 """Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""

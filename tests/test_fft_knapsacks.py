@@ -17,8 +17,9 @@ from hetopt import Options
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.models import fft
-from hetopt.models.fft import core_tables, fft_method, round_search
+from hetopt.models.fft import core_tables, fft_method, gang_counts, round_search
 from hetopt.models.fft.alike_types import merged
+from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.knapsacks import Core, ascended
 from hetopt.models.fft.round_search import Round, searched, solve
@@ -100,6 +101,22 @@ def test_a_search_finds_the_best_plan_or_bounds_it(core: Core, seed: int) -> Non
         assert bound == pytest.approx(best, **TIGHT)
         aim = best + 1.0
         assert ascended(core, prices, aim, 20)[0] <= best + EQUAL * scale(best)
+
+
+@given(cores())
+@settings(max_examples=examples(60, 600), deadline=None)
+def test_whole_counts_suffice(core: Core) -> None:
+    best = min((cost for cost, _ in plans(core)), default=np.inf)
+    if not np.isfinite(core.cost).any():
+        return
+    bound, choice = CountProgram(core).solve(0.0, None)
+    if not np.isfinite(best):
+        assert bound == np.inf
+        assert choice is None
+        return
+    assert bound == pytest.approx(best, **TIGHT)
+    assert choice is not None
+    assert {types: cost for cost, types in plans(core)}[tuple(choice.tolist())] == pytest.approx(best, **TIGHT)
 
 
 @given(cores())
@@ -249,6 +266,8 @@ def test_the_method_and_the_whole_program_agree(instance: hetopt.Instance, seed:
         patch.setattr(fft_method, "FEW", 0)
         plans = [fft.FFT()(instance, state)[0]]
         without_tables(patch)
+        plans.append(fft.FFT()(instance, state)[0])
+        patch.setattr(gang_counts, "MANY_JOBS", 0)
         plans.append(fft.FFT()(instance, state)[0])
     for plan in plans:
         own, other = plan.certificate, general.certificate

@@ -206,7 +206,7 @@ class LinearProgram:
         row_upper: Floats,
         *,
         col_upper: Floats | float = np.inf,
-        integer: bool = False,
+        integer: NDArray[np.bool_] | bool = False,
         row_names: Sequence[str] | None = None,
         col_names: Sequence[str] | None = None,
         share: NDArray[np.intp] | None = None,

@@ -62,7 +62,7 @@ def solve_small(round_: Round, gap: float, start: Positions | None = None) -> Fo
         needed = best.cost - slack - round_.bound
         width = min(max(float(losses[many]) if many < len(losses) else np.inf, 2 * slack), needed)
         tables = _Tables(round_, np.where(loss <= width, loss, np.inf))
-        if NARROW < tables.cells and tables.single_cells <= CELLS:
+        if tables.cells > NARROW and tables.single_cells <= CELLS:
             tables.narrow(min(needed, TOTAL * width))
         if tables.cells > CELLS:
             return None

@@ -9,7 +9,8 @@
 3. The jobs of the core are decided one by one. A state is the number of GPUs left on each type: of two states with the
    same numbers, only the cheaper one is kept (dynamic programming), and states whose bound is not below the target are
    cut. If more states than the width remain, those with the least bounds are kept, and the least bound of the others
-   limits what is proven. A search that drops none proves its core.
+   limits what is proven. A search that drops none proves its core. Where one does not, and few sizes of gangs are in
+   the core, an integer program in their numbers does (:mod:`hetopt.models.fft.gang_counts`).
 
 A wider core and a larger width follow until the gap is proven. No step assumes anything about the order, the prices or
 the core: these decide only how long it takes.
@@ -26,6 +27,7 @@ from itertools import chain, islice
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
+from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.knapsacks import Core, ascended
 from hetopt.tolerances import PROVEN
 
@@ -52,7 +54,7 @@ FIRST, FIRST_STEPS, AIM = 32_000, 20, 0.1
 STARTING_WIDTH = 300
 """Width of the searches for a first plan."""
 
-WIDTH, WIDEST = 1_000, 64_000
+WIDTH, WIDEST = 1_000, 16_000
 """First and last width of the searches that prove the gap."""
 
 GROWTH = 4
@@ -237,6 +239,8 @@ class _Search:
         if not np.isfinite(bound):
             return np.inf
         if self.choice is None:
+            if (program := CountProgram(core)).few and program.large:
+                return min(self._count(program), limit)
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
         aim = limit if np.isfinite(limit) else bound + float(np.abs(self.round.waits[core.jobs]).sum())
@@ -245,22 +249,26 @@ class _Search:
             return np.inf
         if (self.passes <= 1 and bound < limit) or self.choice is None:
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(ORDERS))
-        proven, width = bound, WIDTH
-        while self.choice is not None:
-            limit = min(limit, self.target)
-            if proven >= limit or self._is_late():
-                break
+        return self._shrink(core, prices, bound, limit, whole) if self.choice is not None else min(bound, limit)
+
+    def _shrink(self, core: Core, prices: Floats, proven: float, limit: float, whole: bool) -> float:
+        """:meth:`_prove` with a plan and a bound: smaller and smaller parts of the core are searched."""
+        width = WIDTH
+        while proven < (limit := min(limit, self.target)) and not self._is_late():
             smaller = _shrunk(core, prices, limit)
             if smaller is None:
                 return limit
             core, prices = smaller
+            program = CountProgram(core)
+            if program.few and (program.large or width > WIDTH):
+                return min(max(proven, self._count(program)), limit)
             bound, prices = ascended(core, prices, limit, STEPS)
             if bound >= limit:
                 return limit
             if self._improves(core, prices):
                 continue
             proven = max(proven, bound, self._search(core, prices, self.passes % 2, width, limit))
-            if proven >= limit or not whole or width >= WIDEST:
+            if not whole or width >= WIDEST:
                 break
             width *= GROWTH
         return min(proven, limit)
@@ -310,13 +318,27 @@ class _Search:
         """Search the core; the bound on its plans that this proves."""
         self.passes += 1
         bound, choice = searched(core, prices, _order(core, prices, order), width, target, self._is_late)
+        self._take_in(core, choice)
+        return bound
+
+    def _count(self, program: CountProgram) -> float:
+        """Solve the program of a core; the bound on its plans that this proves."""
+        self.passes += 1
+        free = abs(self.target - program.core.base)
+        gap = self.gap if self.choice is None else min(self.slack / max(free, self.slack), 1.0)
+        seconds = None if self.deadline is None else max(self.deadline - time.perf_counter(), PROVEN)
+        bound, choice = program.solve(gap, seconds)
+        self._take_in(program.core, choice)
+        return bound
+
+    def _take_in(self, core: Core, choice: Positions | None) -> None:
+        """Keep this plan of a core if it is the best so far."""
         if choice is not None:
             plan = np.full(len(self.round.demand), -1)
             for e, i in core.fixed:
                 plan[e] = i
             plan[core.jobs] = choice
             self._take(plan)
-        return bound
 
     def _take(self, choice: Positions) -> None:
         """Keep this plan if it is the best so far."""
