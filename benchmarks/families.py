@@ -1,8 +1,8 @@
 """Families of inputs that differ in structure; every benchmark takes the median and the worst over them.
 
-Three tables hold the parts (speeds, GPUs of each type, GPUs per gang); `MARKETS` and `ROUNDS` combine them into named
-families. Parameters that are chosen by measurement are chosen on `tuning(...)`, every other family, and judged on
-`judging(...)`, the rest.
+Tables hold the parts (speeds, GPUs of each type, GPUs per gang, weights, nodes); `MARKETS`, `ROUNDS` and `ON_NODES`
+combine them into named families. Parameters that are chosen by measurement are chosen on `tuning(...)`, every other
+family of each list, and judged on `judging(...)`, the rest.
 
 `speeds` are (n, k) and >= 0: entry [e, j] is the speed of one GPU of type j for tenant or job e; 0 means that it cannot
 run there. Each row has a positive entry. Entity scales are arbitrary.
@@ -265,16 +265,6 @@ FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
 """Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""
 
 
-def tuning(families: Iterable[Family]) -> list[Family]:
-    """The half on which parameters may be chosen."""
-    return list(families)[::2]
-
-
-def judging(families: Iterable[Family]) -> list[Family]:
-    """The half that no choice of a parameter has seen."""
-    return list(families)[1::2]
-
-
 def market(family: Family, seed: int, tenants: int, types: int, gpus: int | None = None) -> hetopt.Instance:
     """Tenants with the family's speeds and weights; 55 GPUs of each type on average if ``gpus`` is None."""
     draw = family.draw(seed)
@@ -361,6 +351,19 @@ ON_NODES = (
     NodeFamily("curve", gangs="threes", nodes="each", utility="finished", cards=2.0),
 )
 """Families of jobs on nodes."""
+
+
+TUNING = frozenset(family for families in (MARKETS, ROUNDS, ON_NODES) for family in families[::2])
+
+
+def tuning(families: Iterable[Family]) -> list[Family]:
+    """Those on which parameters may be chosen."""
+    return [family for family in families if family in TUNING]
+
+
+def judging(families: Iterable[Family]) -> list[Family]:
+    """Those that no choice of a parameter has seen."""
+    return [family for family in families if family not in TUNING]
 
 
 def on_nodes(family: NodeFamily, seed: int, number: int, types: int, nodes: int) -> hetopt.Instance:

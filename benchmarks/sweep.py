@@ -62,10 +62,12 @@ def sweep(
             for seed in seeds:
                 made = make(family, seed)
                 gc.disable()  # else a run may pay for the collection of all that the process has
-                began = time.process_time()
-                result = run(made)
-                times.seconds.setdefault(family, []).append(time.process_time() - began)
-                gc.enable()
+                try:
+                    began = time.process_time()
+                    result = run(made)
+                    times.seconds.setdefault(family, []).append(time.process_time() - began)
+                finally:
+                    gc.enable()
                 if check is None:
                     times.runs.append((family, made, result))
                 else:

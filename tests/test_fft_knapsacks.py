@@ -320,6 +320,22 @@ def test_a_round_without_time_has_a_plan_and_a_bound(instance: hetopt.Instance) 
         assert own.objective >= program.objective((packing > 0).ravel().astype(float)) - EQUAL * scale(own.objective)
 
 
+def test_a_start_on_a_type_that_a_job_cannot_use_is_ignored() -> None:
+    jobs = hetopt.Instance.from_jobs([[1, 0], [1, 2]], [1, 1], [8, 8], [1, 1])
+    formulation = fft.FFT().formulation(jobs)
+    found = formulation.solve(jobs, start=np.array([[0.0, 1.0], [0.0, 0.0]]))
+    assert found.x.tolist() == [[1, 0], [0, 1]]
+
+
+def test_types_without_gpus_do_not_enlarge_tables() -> None:
+    """Arrays have at most 64 dimensions."""
+    draw, gpus = np.random.default_rng(0), [4, 3] + [0] * 68
+    rates, demand, work = draw.uniform(1, 8, (20, 70)), draw.integers(1, 4, 20), draw.uniform(5, 90, 20)
+    plan, _ = fft.FFT()(hetopt.Instance.from_jobs(rates, demand, work, gpus))
+    few, _ = fft.FFT()(hetopt.Instance.from_jobs(rates[:, :2], demand, work, gpus[:2]))
+    assert plan.x.sum() == few.x.sum() == 7
+
+
 def test_a_late_search_returns_a_plan_and_a_bound() -> None:
     draw = np.random.default_rng(2)
     n = 800

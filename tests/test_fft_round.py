@@ -53,7 +53,7 @@ def test_packing_is_feasible_and_the_bound_is_one(instance: Instance) -> None:
         if (used[:k] <= entities.capacity).all():
             best = max(best, float(used[:k].sum()))
     assert entities.gpus(x).sum() <= best <= RoundSolver(entities, np.zeros(entities.shape), Options()).most
-    assert most_packed(entities) == best
+    assert most_packed(entities, 10**6) == best
 
 
 def test_where_packing_leaves_it_open_the_program_decides() -> None:
@@ -61,7 +61,7 @@ def test_where_packing_leaves_it_open_the_program_decides() -> None:
     instance = Instance.from_jobs([[1.0]] * 3, [3, 2, 2], 9.0, [4])
     entities = instance.entities("jobs")
     assert entities.gpus(packed(entities)).sum() == 3
-    assert RoundSolver(entities, np.zeros(entities.shape), Options()).most == most_packed(entities) == 4
+    assert RoundSolver(entities, np.zeros(entities.shape), Options()).most == most_packed(entities, 10**6) == 4
     assert FFT()(instance)[0].assigned == {"j1": None, "j2": "GPU1", "j3": "GPU1"}
 
 

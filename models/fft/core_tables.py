@@ -14,6 +14,7 @@ its number follows from the others. Larger cores are left to :func:`.round_searc
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,13 +29,13 @@ WHOLE = 300_000
 """Size of the tables of all places up to which no prices are needed."""
 
 NARROW = 50_000
-"""Size of the tables from which on it is worth to narrow the ranges first."""
+"""Size of the tables from which narrowing the ranges first saves time."""
 
 FIRST = 100
 """Places in the first core, besides the best ones."""
 
 TOTAL = 2.0
-"""Loss of a first plan that is looked for, relative to the largest loss of a place in the core."""
+"""The first plan is sought among those that lose at most this many times the largest loss in the core."""
 
 WIDER = 2
 """Growth of the number of places while the core contains no plan."""
@@ -89,14 +90,12 @@ def solve_whole(round_: Round) -> Found | None:
 
 def _with(found: Found, round_: Round, choice: Positions, gap: float) -> tuple[Found, float]:
     """``found`` with another plan, and the gap that it may have."""
-    runs = np.flatnonzero(choice >= 0)
-    costs = round_.cost[runs, choice[runs]]
-    size = float(np.abs(costs).sum())
-    return Found(choice, float(costs.sum()), found.bound, found.passes), max(gap, PROVEN) * size
+    cost, size = round_.worth(choice)
+    return Found(choice, cost, found.bound, found.passes), max(gap, PROVEN) * size
 
 
 class _Tables:
-    """Least loss of the first t jobs of a core, smallest gangs first, for each number of GPUs at each place.
+    """Least cost of the first t jobs of a core, smallest gangs first, for each number of GPUs at each place.
 
     Parameters
     ----------
@@ -111,6 +110,8 @@ class _Tables:
         self.at = loss[self.fixed].argmin(axis=1)  # place of each fixed job
         self.jobs = free[np.argsort(round_.demand[free], kind="stable")]
         self.loss, demand, places = loss[self.jobs], round_.demand[self.jobs], np.arange(loss.shape[1])
+        cost = np.column_stack([round_.cost, np.zeros(len(round_.cost))])
+        self.cost = np.where(np.isfinite(self.loss), cost[self.jobs], np.inf)
         self.room = np.append(round_.room, round_.demand.sum() - round_.room.sum() + round_.idle)
         self.room -= np.bincount(self.at, round_.demand[self.fixed], len(places)).astype(np.intp)
         self.feasible = bool((self.room >= 0).all())
@@ -118,6 +119,7 @@ class _Tables:
         least = self.room - np.where(places < places[-1], round_.idle, 0)
         need = np.where(np.isfinite(self.loss), demand[:, None], 0).cumsum(axis=0)
         need = np.concatenate([np.zeros((1, len(places)), dtype=np.intp), need])
+        self.feasible &= bool((least <= need[-1]).all())
         self.high = np.minimum(need, self.room)
         self.low = np.minimum(np.maximum(least - (need[-1] - need), 0), self.high)
         self._size_up()
@@ -129,8 +131,12 @@ class _Tables:
         self.left_out, self.cells = int(cells.argmin()), float(cells.min())
         places = np.arange(len(self.room))
         self.kept = np.delete(places, self.left_out)
-        demand = self.round.demand[self.jobs]
-        self.shift = demand[:, None, None] * (places[:, None] == self.kept)  # by job, place and dimension
+
+    @cached_property
+    def shift(self) -> Positions:
+        """By how much each job moves the tables in each dimension if it is at each place."""
+        demand, places = self.round.demand[self.jobs], np.arange(len(self.room))
+        return np.asarray(demand[:, None, None] * (places[:, None] == self.kept))
 
     @property
     def single_cells(self) -> int:
@@ -161,7 +167,9 @@ class _Tables:
             np.minimum(ahead[t, :, : part.shape[1]], part + go[t], out=ahead[t, :, : part.shape[1]])
         total = behind + ahead
         inside = (total <= limit - self.base) & (total < np.inf)
-        self.feasible &= bool(inside.any(axis=2).all())
+        if not inside.any(axis=2).all():
+            self.feasible, self.cells = False, 0.0
+            return
         self.low, self.high = inside.argmax(axis=2), len(gpus) - 1 - inside[:, :, ::-1].argmax(axis=2)
         self._size_up()
 
@@ -179,14 +187,11 @@ class _Tables:
         return np.where(choice < len(self.round.room), choice, -1)
 
     def _total(self, last: Floats) -> Floats:
-        """The losses in the last table, with those of idle GPUs of a lower price; infinite outside of the room."""
-        low, high, room = self.low[-1], self.high[-1], self.room[:-1]
+        """The costs in the last table; infinite outside of the room."""
+        low, high = self.low[-1], self.high[-1]
         used = np.ix_(*[np.arange(a, b + 1) for a, b in zip(low[self.kept], high[self.kept], strict=True)])
         other = self.round.demand[self.jobs].sum() - sum(used)
-        everywhere = [*used[: self.left_out], other, *used[self.left_out :]]
-        price = self.round.price.max() - self.round.price
-        idle = sum(p * (most - gpus) for p, most, gpus in zip(price, room, everywhere[:-1], strict=True))
-        return np.where((low[self.left_out] <= other) & (other <= high[self.left_out]), last + idle, np.inf)
+        return np.where((low[self.left_out] <= other) & (other <= high[self.left_out]), last, np.inf)
 
     def _filled(self) -> list[Floats]:
         """The tables."""
@@ -196,12 +201,12 @@ class _Tables:
         moves = [first - low[1:], stop - low[1:], first - self.shift - low[:-1], stop - self.shift - low[:-1]]
         tables = [np.zeros(np.ones(len(self.kept), dtype=int))]
         shapes = (high - low + 1)[1:, 0].tolist()
-        for shape, losses, *ends in zip(shapes, self.loss.tolist(), *(part.tolist() for part in moves), strict=True):
+        for shape, costs, *ends in zip(shapes, self.cost.tolist(), *(part.tolist() for part in moves), strict=True):
             before, now = tables[-1], np.full(shape, np.inf)
-            for loss, a, b, c, d in zip(losses, *ends, strict=True):
-                if loss < np.inf:
+            for cost, a, b, c, d in zip(costs, *ends, strict=True):
+                if cost < np.inf:
                     part = now[tuple(map(slice, a, b))]
-                    np.minimum(part, before[tuple(map(slice, c, d))] + loss, out=part)
+                    np.minimum(part, before[tuple(map(slice, c, d))] + cost, out=part)
             tables.append(now)
         return tables
 
@@ -211,10 +216,10 @@ class _Tables:
         steps = (low[1:] - low[:-1] - self.shift).tolist()
         for t in range(len(self.jobs) - 1, -1, -1):
             value, before = tables[t + 1][tuple(at)], tables[t]
-            for place, loss in enumerate(self.loss[t].tolist()):
+            for place, cost in enumerate(self.cost[t].tolist()):
                 source = [a + b for a, b in zip(at, steps[t][place], strict=True)]
                 inside = all(0 <= a < size for a, size in zip(source, before.shape, strict=True))
-                if inside and before[tuple(source)] + loss == value:
+                if inside and before[tuple(source)] + cost == value:
                     break
             places.append(place)
             at = source

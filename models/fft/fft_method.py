@@ -1,7 +1,8 @@
 """FFT's round: the largest number of GPUs in use, then the least cost, without a general integer search.
 
 1. Each type can fill at most its largest subset sum of gangs, so the sum over types, or all demand, bounds the GPUs in
-   use. A packing, or a plan of least cost that uses so many, usually attains it; else an integer program decides.
+   use. A packing, or a plan of least cost that uses so many, usually attains it; else a table of all numbers that plans
+   can use decides, or where that is large an integer program.
 2. The least cost with so many GPUs follows from one table of all types if few jobs are in doubt
    (:mod:`~hetopt.models.fft.core_tables`), else from knapsack bounds (:mod:`~hetopt.models.fft.round_search`), first
    with alike types merged (:mod:`~hetopt.models.fft.alike_types`). Where these leave a gap, and in small rounds that
@@ -20,7 +21,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
 from hetopt.errors import NotSolved
 from hetopt.models.fft.alike_types import merged
-from hetopt.models.fft.core_tables import solve_small, solve_whole
+from hetopt.models.fft.core_tables import TYPES, solve_small, solve_whole
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.round_search import Found, Round, solve
@@ -34,7 +35,7 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
 
 LARGEST = 30_000_000
-"""Jobs times cells of the table of what plans can use: some 10 ms."""
+"""Largest number of steps over cells of the table of what plans can use: some 50 ms."""
 
 FINER = 0.5
 """Part of the gap up to which a round with merged types is solved; jobs may cost more in the split plan."""
@@ -106,12 +107,7 @@ def _exchanged(compiled: Compiled, point: Point) -> Positions:
             if left[i] and new[j] < 0 and entities.allowed[own[j], i]:
                 new[j], left[i] = i, left[i] - 1
         after[own] = before[own] if any(left) else new
-    return min(before, after, key=lambda choice: _cost(cost, choice))
-
-
-def _cost(cost: Floats, choice: Positions) -> float:
-    runs = np.flatnonzero(choice >= 0)
-    return float(cost[runs, choice[runs]].sum())
+    return min(before, after, key=lambda choice: float(cost[choice >= 0, choice[choice >= 0]].sum()))
 
 
 def small_plan(entities: Entities, gain: Floats, options: Options, start: Positions | None = None) -> Found | None:
@@ -150,7 +146,7 @@ class RoundSolver:
     @cached_property
     def packable(self) -> int | None:
         """The most GPUs that a plan uses; None if a table of them is large. It is at most ``most``."""
-        return most_packed(self.entities)
+        return most_packed(self.entities, self.most)
 
     def priced(self, used: int) -> Round:
         """The round with ``used`` GPUs in use."""
@@ -197,8 +193,9 @@ class RoundSolver:
         if (alike := merged(round_, gap)) is not None:
             found = solve(alike.part, FINER * gap, deadline, feasible=feasible)
             bound = found.bound
-            if found.choice is not None:
-                start = alike.split(found.choice)
+            split = None if found.choice is None else alike.split(found.choice)
+            known = [choice for choice in (start, split) if choice is not None]
+            start = min(known, key=lambda choice: round_.worth(choice)[0], default=None)
         return solve(round_, gap, deadline, start, bound, feasible=feasible)
 
 
@@ -209,7 +206,8 @@ def _start(compiled: Compiled) -> Positions | None:
     entities, runs = compiled.entities, compiled.start.any(axis=1)
     choice = np.where(runs, compiled.start.argmax(axis=1), -1)
     gpus = np.bincount(choice[runs], entities.demand[runs], entities.shape[1])
-    return choice if (gpus <= entities.capacity).all() else None
+    fits = (gpus <= entities.capacity).all() and entities.allowed[runs, choice[runs]].all()
+    return choice if fits else None
 
 
 def _proven(compiled: Compiled, found: Found, options: Options) -> Point:
@@ -233,24 +231,19 @@ def _closed(point: Point, program: LinearProgram, used: float, options: Options)
     """``point`` or a better one, proven by an integer program as far as the time limit allows."""
     if options.left != 0:
         try:
-            other = _by_program(program, used, options)
+            kept = program.keep(used)
+            other = run(kept.scaled(), options).unscaled(kept)
             best = other if other.objective > point.objective else point
             return replace(best, bound=max(best.objective, min(point.bound, other.bound)), status=other.status)
         except NotSolved as problem:
             if problem.status != "time_limit":
-                raise
+                return point
     return replace(point, status="time_limit")
 
 
 def _columns(compiled: Compiled, choice: Positions) -> Floats:
     """(columns,) the plan ``choice``."""
     return np.asarray(choice[:, None] == np.arange(compiled.entities.shape[1]), dtype=float).ravel()
-
-
-def _by_program(program: LinearProgram, used: float, options: Options) -> Point:
-    """The best point with ``used`` GPUs in use, by an integer program."""
-    kept = program.keep(used)
-    return run(kept.scaled(), options).unscaled(kept)
 
 
 METHOD = Method("fft-round", _serves, solve_round)
@@ -277,18 +270,28 @@ def _with_gangs(sums: int, demand: int, number: int, within: int) -> int:
     return sums
 
 
-def most_packed(entities: Entities) -> int | None:
-    """The most GPUs that a plan can use, by a table of the numbers of each type that plans use; None if it is large."""
-    size = entities.capacity.astype(np.intp) + 1
-    if len(entities.names) * np.prod(size, dtype=float) > LARGEST:
+def most_packed(entities: Entities, bound: int) -> int | None:
+    """The most GPUs that a plan can use, by a table of the numbers of each type that plans use; None if it is large.
+
+    ``bound``: an upper bound, at which the search ends.
+    """
+    exist = entities.capacity > 0
+    capacity = entities.capacity[exist].astype(np.intp)
+    alike, number = np.unique(
+        np.column_stack([entities.demand, entities.allowed[:, exist]]).astype(np.intp), axis=0, return_counts=True
+    )
+    number = np.minimum(number, capacity.sum() // alike[:, 0])
+    if len(capacity) > TYPES or number.sum() * np.prod(capacity + 1.0) * len(capacity) > LARGEST:
         return None
-    reached = np.zeros(size, dtype=bool)
-    reached.flat[0] = True
-    for demand, able in zip(entities.demand.astype(np.intp).tolist(), entities.allowed, strict=True):
-        before = reached.copy()
-        for i in np.flatnonzero(able).tolist():
+    used = np.indices((capacity + 1).tolist()).sum(axis=0)
+    reached = used == 0
+    for row in np.repeat(alike, number, axis=0):
+        before, demand = reached.copy(), int(row[0])
+        for i in np.flatnonzero(row[1:]).tolist():
             np.moveaxis(reached, i, 0)[demand:] |= np.moveaxis(before, i, 0)[:-demand]
-    return int(np.sum(np.nonzero(reached), axis=0).max())
+        if (reached & (used == bound)).any():
+            return bound
+    return int(used[reached].max())
 
 
 def packed(entities: Entities) -> Floats:

@@ -18,7 +18,7 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN
 
 COVER = 3.0
-"""Number of times that the first places can fill each type."""
+"""Number of times that the first places can fill each type; all places follow where these contain no plan."""
 
 
 def gpu_prices(cost: Floats, demand: Positions, room: Positions, idle: int, options: Options) -> Floats:
@@ -34,8 +34,7 @@ def gpu_prices(cost: Floats, demand: Positions, room: Positions, idle: int, opti
     NotSolved
         The relaxation is infeasible, or the time limit came first.
     """
-    able, cover = np.isfinite(cost), COVER
-    chosen = _cheapest(cost, demand, room, cover)
+    able, chosen = np.isfinite(cost), _cheapest(cost, demand, room)
     while True:
         jobs, types = np.nonzero(chosen)
         try:
@@ -43,8 +42,7 @@ def gpu_prices(cost: Floats, demand: Positions, room: Positions, idle: int, opti
         except NotSolved as problem:
             if problem.status != "infeasible" or chosen.sum() == able.sum():
                 raise
-            cover *= 2
-            chosen |= _cheapest(cost, demand, room, cover) if cover < len(demand) else able
+            chosen = able
             continue
         reduced = cost - demand[:, None] * price
         new = able & ~chosen & (reduced < waits[:, None] - PROVEN * np.where(able, np.abs(cost), 0.0))
@@ -53,13 +51,13 @@ def gpu_prices(cost: Floats, demand: Positions, room: Positions, idle: int, opti
         chosen |= new
 
 
-def _cheapest(cost: Floats, demand: Positions, room: Positions, cover: float) -> Flags:
-    """The places of least cost per GPU, enough to fill each type, and all GPUs, ``cover`` times."""
+def _cheapest(cost: Floats, demand: Positions, room: Positions) -> Flags:
+    """The places of least cost per GPU, enough to fill each type, and all GPUs, ``COVER`` times."""
     rate = np.where(np.isfinite(cost), cost, np.inf) / demand[:, None]
     chosen: Flags = np.zeros(cost.shape, dtype=bool)
     for i, most in enumerate(room.tolist()):
-        chosen[_filling(rate[:, i], demand, cover * most), i] = True
-    chosen[_filling(rate.min(axis=1), demand, cover * room.sum())] = True
+        chosen[_filling(rate[:, i], demand, COVER * most), i] = True
+    chosen[_filling(rate.min(axis=1), demand, COVER * room.sum())] = True
     return chosen & np.isfinite(cost)
 
 

@@ -22,6 +22,7 @@ each number of GPUs left, after as many infinite places as the largest demand. S
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -235,7 +236,9 @@ SMALLEST_STEP = 5e-3
 """The ascent stops below this step size."""
 
 
-def ascended(core: Core, prices: Floats, target: float, steps: int) -> tuple[float, Floats]:
+def ascended(
+    core: Core, prices: Floats, target: float, steps: int, is_late: Callable[[], bool] = lambda: False
+) -> tuple[float, Floats]:
     """The best bound L and its prices after some subgradient steps, with step sizes by Polyak towards ``target``.
 
     Prices move in proportion to the square roots of their first values (and a part of the mean), so that jobs of very
@@ -252,7 +255,7 @@ def ascended(core: Core, prices: Floats, target: float, steps: int) -> tuple[flo
             best, best_prices = bound, prices
         else:
             failed += 1
-        if best >= target or size < SMALLEST_STEP:
+        if best >= target or size < SMALLEST_STEP or is_late():
             break
         if failed >= PATIENCE:
             size, failed, prices, direction = size / 2, 0, best_prices, np.zeros(len(prices))

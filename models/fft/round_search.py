@@ -107,6 +107,12 @@ class Round:
         """
         return float(self.price @ self.room) - self.idle * float(self.price.max()) - float(self.waits.sum())
 
+    def worth(self, choice: Positions) -> tuple[float, float]:
+        """Cost of a plan, and the sum of its costs without their signs."""
+        runs = np.flatnonzero(choice >= 0)
+        costs = self.cost[runs, choice[runs]]
+        return float(costs.sum()), float(np.abs(costs).sum())
+
     @cached_property
     def whole(self) -> Core:
         """All places."""
@@ -186,12 +192,12 @@ class _Search:
             self._take(start)
 
     def run(self) -> Found:
-        if self.choice is None:
+        if self.choice is None and not self._is_late():
             self._first()
         many = NARROW
         while not self._is_done():
-            whole = self._explore(many)
-            if whole or (self.choice is None and not self.feasible and many >= LARGE):
+            is_last = self._explore(many)
+            if is_last or (self.choice is None and not self.feasible and many >= LARGE):
                 break
             many = self.needed if self.needed <= LARGE else many * WIDER
         return Found(self.choice, self.cost, min(self.bound, self.cost), self.passes)
@@ -216,23 +222,23 @@ class _Search:
         """Search the core of this many places; whether it was the last one."""
         round_ = self.round
         width = float(self.losses[many]) if many < len(self.losses) else np.inf
-        needed = self.target - round_.bound
-        whole = width >= needed or not np.isfinite(width)
-        if np.isfinite(needed):
-            width = min(max(width, 2 * self.slack), needed)
+        largest = self.target - round_.bound
+        is_last = width >= largest or not np.isfinite(width)
+        if np.isfinite(largest):
+            width = min(max(width, 2 * self.slack), largest)
         core = round_.core(width)
         if core is not None and core.knapsacks.cells > LARGEST:
             return True
         limit = min(round_.bound + width, self.target)
         if core is not None:
-            proven = self._prove(core, limit, whole)
+            proven = self._prove(core, limit, is_last)
             if proven < limit:
                 self.bound = max(self.bound, proven)
-                return whole
+                return is_last
         self.bound = max(self.bound, min(limit, self.cost))
-        return whole
+        return is_last
 
-    def _prove(self, core: Core, limit: float, whole: bool) -> float:
+    def _prove(self, core: Core, limit: float, is_last: bool) -> float:
         """A bound on all plans in the core; better plans are taken on the way."""
         prices = self.prices[core.jobs]
         bound, _ = core.knapsacks.bound(prices)
@@ -244,14 +250,14 @@ class _Search:
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
         aim = limit if np.isfinite(limit) else bound + float(np.abs(self.round.waits[core.jobs]).sum())
-        bound, prices = ascended(core, prices, aim, STEPS)
+        bound, prices = ascended(core, prices, aim, STEPS, self._is_late)
         if not np.isfinite(bound):
             return np.inf
         if (self.passes <= 1 and bound < limit) or self.choice is None:
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(ORDERS))
-        return self._shrink(core, prices, bound, limit, whole) if self.choice is not None else min(bound, limit)
+        return self._shrink(core, prices, bound, limit, is_last) if self.choice is not None else min(bound, limit)
 
-    def _shrink(self, core: Core, prices: Floats, proven: float, limit: float, whole: bool) -> float:
+    def _shrink(self, core: Core, prices: Floats, proven: float, limit: float, is_last: bool) -> float:
         """:meth:`_prove` with a plan and a bound: smaller and smaller parts of the core are searched."""
         width = WIDTH
         while proven < (limit := min(limit, self.target)) and not self._is_late():
@@ -262,13 +268,13 @@ class _Search:
             program = CountProgram(core)
             if program.few and (program.large or width > WIDTH):
                 return min(max(proven, self._count(program)), limit)
-            bound, prices = ascended(core, prices, limit, STEPS)
+            bound, prices = ascended(core, prices, limit, STEPS, self._is_late)
             if bound >= limit:
                 return limit
             if self._improves(core, prices):
                 continue
             proven = max(proven, bound, self._search(core, prices, self.passes % 2, width, limit))
-            if not whole or width >= WIDEST:
+            if not is_last or width >= WIDEST:
                 break
             width *= GROWTH
         return min(proven, limit)
@@ -288,7 +294,7 @@ class _Search:
         aim = min(self.target, bound + AIM * abs(bound))
         if bound >= aim or self.needed <= WIDER * NARROW:
             return
-        _, prices = ascended(core, prices, aim, FIRST_STEPS)
+        _, prices = ascended(core, prices, aim, FIRST_STEPS, self._is_late)
         self.prices[core.jobs] = prices
         self._improves(core, prices, cores=2)
 
@@ -310,7 +316,7 @@ class _Search:
         """
         before = self.cost
         for narrow in islice(_best_places(core, prices), cores):
-            if self.cost == before:
+            if self.cost == before and not self._is_late():
                 self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, before)
         return self.cost < before
 
@@ -342,11 +348,9 @@ class _Search:
 
     def _take(self, choice: Positions) -> None:
         """Keep this plan if it is the best so far."""
-        runs = np.flatnonzero(choice >= 0)
-        costs = self.round.cost[runs, choice[runs]]
-        if costs.sum() < self.cost:
-            self.choice, self.cost = choice, float(costs.sum())
-            self.slack = max(self.gap, PROVEN) * float(np.abs(costs).sum())
+        cost, size = self.round.worth(choice)
+        if cost < self.cost:
+            self.choice, self.cost, self.slack = choice, cost, max(self.gap, PROVEN) * size
 
 
 ORDERS = 3
@@ -381,6 +385,8 @@ def _narrowed(core: Core, runs: Floats, waits: Floats) -> Iterator[Core]:
     """
     places, many = np.isfinite(core.cost), NARROW
     least = np.minimum(runs.min(axis=1), waits)
+    if np.isinf(least).any():
+        return  # a job can neither run nor wait: there is no plan
     best = (np.arange(runs.shape[1]) == runs.argmin(axis=1)[:, None]) & (waits > least)[:, None]
     enters = np.where(best, np.inf, runs - least[:, None])
     leaving = np.minimum(enters.min(axis=1), waits - least)
@@ -462,7 +468,7 @@ def searched(
         left[runs, type_[runs]] -= demand
         cost = cost[parent]
         cost[runs] += core.cost[j, type_[runs]]
-        kept = _cheapest(left @ mix, cost)
+        kept = _cheapest(left, left @ mix, cost)
         if len(kept) > width:
             part = np.argpartition(bound[kept], width)
             dropped = min(dropped, float(bound[kept[part[width:]]].min()))
@@ -479,8 +485,8 @@ def searched(
     return bound_, choice
 
 
-def _cheapest(key: Positions, cost: Floats) -> Positions:
-    """The state of least cost for each key."""
+def _cheapest(left: Positions, key: Positions, cost: Floats) -> Positions:
+    """The states of least cost for each row of ``left``; ``key``: equal for equal rows."""
     order = np.lexsort((cost, key))
-    key = key[order]
-    return order[np.append(True, key[1:] != key[:-1])] if len(key) else order
+    rows = left[order]
+    return order[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))] if len(order) else order
