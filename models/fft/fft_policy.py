@@ -153,7 +153,7 @@ class FFT:
     ) -> tuple[ProvenRound, Certificate]:
         """The plan of the round with its certificate: the last one if it is still optimal, else another.
 
-        Without a round before, the program is solved, for a certificate with prices.
+        Without a round before, the program is compiled and solved.
         """
         entities = instance.entities("jobs")
         gains = self._gains(entities, types_of(now.last, entities), before)
