@@ -62,7 +62,7 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import GENERIC
 
 STEPS = 1000
-"""Limit of steps per type, a hundred times what is known to be needed: an end even if rounding leads in circles."""
+"""Limit of steps per type; known markets take at most 30. It is an end even if rounding leads in circles."""
 
 Types = NDArray[np.bool_]
 """(k,) a set of types."""
