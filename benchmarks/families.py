@@ -260,6 +260,7 @@ FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
             798,
         ),
         (Family("alike", gangs="eight sizes", second="few models"), 0),
+        (Family("generic", gangs="one large", second="unsorted", digits=3), 465),
     ),
 }
 """Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""

@@ -31,6 +31,10 @@ WHOLE = 300_000
 NARROW = 50_000
 """Size of the tables from which narrowing the ranges first saves time."""
 
+TOO_LARGE = 1_000_000_000
+"""Size of tables that are not narrowed, because they would hardly become small enough: narrowing takes off a factor of
+1 to 1,000."""
+
 FIRST = 100
 """Places in the first core, besides the best ones."""
 
@@ -63,7 +67,9 @@ def solve_small(round_: Round, gap: float, start: Positions | None = None) -> Fo
         needed = best.cost - slack - round_.bound
         width = min(max(float(losses[many]) if many < len(losses) else np.inf, 2 * slack), needed)
         tables = _Tables(round_, np.where(loss <= width, loss, np.inf))
-        if tables.cells > NARROW and tables.single_cells <= CELLS:
+        if tables.cells > TOO_LARGE or (tables.cells > NARROW and tables.single_cells > CELLS):
+            return None
+        if tables.cells > NARROW:
             tables.narrow(min(needed, TOTAL * width))
         if tables.cells > CELLS:
             return None

@@ -19,12 +19,13 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
-from hetopt.data.array_types import Positions
+from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.models.fft.knapsacks import Core
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
+from hetopt.tolerances import FEASIBILITY
 
 FEW_COUNTS = 40
 """Integers up to which the program is faster than wide searches: five sizes of gangs on eight types."""
@@ -76,8 +77,7 @@ class CountProgram:
             point = Session(scaled, Options(gap=gap, time_limit=seconds), explain=False).solve().unscaled(program)
         except NotSolved as problem:
             return (-np.inf if problem.status == "time_limit" else np.inf), None
-        counts = np.rint(point.x[len(self.jobs) :]).astype(np.intp)
-        return self.core.base - point.bound, self._plan(counts)
+        return self.core.base - point.bound, self._plan(point.x)
 
     def _program(self) -> LinearProgram:
         core, m, q = self.core, len(self.jobs), len(self.gangs)
@@ -102,18 +102,21 @@ class CountProgram:
             integer=np.concatenate([np.zeros(m, dtype=bool), self.whole]),
         )
 
-    def _plan(self, counts: Positions) -> Positions | None:
-        """The cheapest plan with these counts; None if there is none."""
+    def _plan(self, x: Floats) -> Positions | None:
+        """The plan of a point, or if it is not whole the cheapest one with its counts; None if there is none."""
         core, choice = self.core, np.full(len(self.core.demand), -1)
-        for gangs in np.unique(self.gangs):
-            own = self.gangs == gangs
-            places, jobs = np.repeat(self.type[own], counts[own]), np.flatnonzero(core.demand == gangs)
-            try:
-                rows, columns = linear_sum_assignment(core.cost[jobs][:, places])
-            except ValueError:  # infeasible
-                return None
-            if len(columns) < len(places):
-                return None
-            choice[jobs[rows]] = places[columns]
+        places, counts = np.split(x, [len(self.jobs)])
+        if np.abs(places - np.rint(places)).max() <= FEASIBILITY:
+            runs = places > 0.5
+            choice[self.jobs[runs]] = self.types[runs]
+        else:
+            for gangs in np.unique(self.gangs):
+                own, jobs = self.gangs == gangs, np.flatnonzero(core.demand == gangs)
+                types = np.repeat(self.type[own], np.rint(counts[own]).astype(np.intp))
+                try:
+                    rows, columns = linear_sum_assignment(core.cost[jobs][:, types])
+                except ValueError:  # infeasible
+                    return None
+                choice[jobs[rows]] = types[columns]
         used = np.bincount(choice[choice >= 0], core.demand[choice >= 0], len(core.room))
         return choice if (used <= core.room).all() and used.sum() == core.room.sum() - core.idle else None
