@@ -1,4 +1,4 @@
-"""What a pass of the controller takes from the passes before is what it would find out anew."""
+"""What a pass of the controller takes from the passes before is what it would find out again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACTS = ("submit", "submit", "pass", "pass", "wait", "cancel", "drain", "undrain"
 
 @given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 5)), max_size=14), st.sampled_from([None, 5.0]))
 @settings(max_examples=examples(25, 250), deadline=None)
-def test_what_is_kept_between_passes_is_what_is_read_anew(acts: list[tuple[str, int]], seconds: float | None) -> None:
+def test_what_is_kept_between_passes_is_what_is_read_again(acts: list[tuple[str, int]], seconds: float | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage(Path(folder) / "state", *LAB, seconds=seconds)
         stage.play(1, 0.5)

@@ -14,6 +14,7 @@ its number follows from the others. Larger cores are left to :func:`.round_searc
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import add, lt
 
 import numpy as np
 
@@ -202,15 +203,16 @@ class _Tables:
 
     def _places(self, tables: list[Floats], at: list[int]) -> list[int]:
         """The place of each job in the cheapest plan that ends at this cell of the last table."""
-        low, places = self.low[:, None, self.kept], []
+        low, places, losses = self.low[:, None, self.kept], [], self.loss.tolist()
         steps = (low[1:] - low[:-1] - self.shift).tolist()
         for t in range(len(self.jobs) - 1, -1, -1):
             value, before = tables[t + 1][tuple(at)], tables[t]
-            for place, loss in enumerate(self.loss[t].tolist()):
-                source = [a + b for a, b in zip(at, steps[t][place], strict=True)]
-                inside = all(0 <= a < size for a, size in zip(source, before.shape, strict=True))
-                if inside and before[tuple(source)] + loss == value:
-                    break
+            for place, loss in enumerate(losses[t]):
+                if loss < np.inf:
+                    source = list(map(add, at, steps[t][place]))
+                    inside = min(source) >= 0 and all(map(lt, source, before.shape))
+                    if inside and before[tuple(source)] + loss == value:
+                        break
             places.append(place)
             at = source
         return places[::-1]
