@@ -19,7 +19,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
 from hetopt.errors import NotSolved
 from hetopt.models.fft.alike_types import merged
-from hetopt.models.fft.core_tables import solve_small, solve_whole
+from hetopt.models.fft.core_tables import TYPES, solve_small, solve_whole
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.round_search import Found, Round, solve
@@ -202,7 +202,7 @@ def most_gpus(entities: Entities, room: Positions) -> int:
 def most_packed(entities: Entities) -> int | None:
     """The most GPUs that a plan can use, by a table of the numbers of each type that plans use; None if it is large."""
     size = entities.capacity.astype(np.intp) + 1
-    if len(entities.names) * np.prod(size, dtype=float) > LARGEST:
+    if len(size) > TYPES or len(entities.names) * np.prod(size, dtype=float) > LARGEST:
         return None
     reached = np.zeros(size, dtype=bool)
     reached.flat[0] = True
