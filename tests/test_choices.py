@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from itertools import product
 
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt.data.array_types import Floats, Positions
-from hetopt.models import fft, gavel
+from hetopt.errors import NotSolved
+from hetopt.formulations import formulation
+from hetopt.models import fft, gavel, oef
+from hetopt.models.ceei import equal_budgets
 from hetopt.models.fft import OneType, WorkConserving
 from hetopt.models.fft.proven_round import BEST_TYPES, DRIFT, PRICES, ProvenRound, still_optimal
-from hetopt.models.objectives import TotalRate
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving.choices import drift_bound, price_bound, value_of
 from hetopt.solving.options import Options
@@ -227,12 +231,66 @@ def test_an_optimum_of_shares_stays_only_while_it_is_optimal(
         assert certificate.violation <= FEASIBILITY
 
 
+REPEATED = [
+    gavel.max_min_fairness(),
+    gavel.total_throughput(),
+    gavel.water_filling(),
+    gavel.shortest_job_first(),
+    gavel.makespan(),
+    gavel.finish_time_fairness(),
+    gavel.max_min_fairness() + SwitchingCost(0.5),
+    equal_budgets(),
+    oef.cooperative(),
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(job_instances(jobs=(1, 5), zeros=True), st.sampled_from(REPEATED), st.data())
+def test_a_result_is_repeated_only_where_it_would_be_found_again(
+    instance: hetopt.Instance, policy: hetopt.Formulation, data: st.DataObject
+) -> None:
+    """Time passes, work is done, GPUs change hands, and jobs leave."""
+    policy, state = replace(policy, kind="jobs"), None
+    for r in range(4):
+        done = {job.name: data.draw(st.floats(0, 0.9)) * job.work for job in instance.jobs}
+        entities, e = instance.entities("jobs"), data.draw(st.integers(0, len(instance.jobs) - 1))
+        best = entities.types[int(entities.speed[e].argmax())]
+        held = {entities.names[e]: {best: float(entities.demand[e]) * data.draw(st.integers(0, 1))}}
+        now = instance.replace(time=instance.time + r * SECONDS, done=done, held=held)
+        try:
+            fresh, _ = policy(now)
+        except NotSolved:
+            return
+        allocation, after = policy(now, state)
+        if state is not None and after is state:
+            assert allocation.x.tolist() == fresh.x.tolist()
+            assert allocation.certificate.objective == fresh.certificate.objective
+            assert allocation.entities is now.entities("jobs")
+        state = after
+        if r and len(instance.jobs) > 1 and data.draw(st.booleans()):
+            instance = instance.replace(jobs=instance.jobs[1:])
+
+
+def test_what_does_not_depend_on_time_is_repeated_at_no_cost() -> None:
+    jobs = hetopt.Instance.from_jobs([[4, 1], [2, 1]], [1, 1], [8, 8], [1, 1])
+    for policy in (gavel.max_min_fairness(), gavel.total_throughput(), equal_budgets()):
+        _, state = replace(policy, kind="jobs")(jobs)
+        assert state.result is not None
+        assert pickle.loads(pickle.dumps(state)).result is None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(formulation, "Compiled", None)
+            again, same = replace(policy, kind="jobs")(jobs.replace(time=SECONDS, done={"j1": 1.0}), state)
+        assert same is state
+        assert again.certificate is state.result.certificate
+
+
 def test_an_optimum_of_the_same_program_is_not_computed_again() -> None:
     jobs = hetopt.Instance.from_jobs([[4, 1], [2, 1]], [1, 1], [8, 8], [1, 1])
     policy = replace(gavel.shortest_job_first(), kind="jobs")
     first, state = policy(jobs)
     again, same = policy(jobs.replace(time=SECONDS), state)
-    assert same is state
+    assert same.point is state.point
+    assert same.result is state.result is None, "it depends on the work left"
     assert again.certificate.method == "weak duality"
     assert again.certificate.passes == 0
     assert again.x.tolist() == first.x.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ import hetopt
 from hetopt import Instance, Options
 from hetopt.models.fft import FFT
 from hetopt.models.fft.fft_components import AgeCost, OneType
-from hetopt.models.fft.fft_method import RoundSolver, most_packed, packed
+from hetopt.models.fft.fft_method import RoundSolver, most_packed, packed, small_plan
 from hetopt.models.objectives import SwitchingCost
 from hetopt.programs.compiled import Compiled
 from hetopt.proofs.strategies import job_instances
@@ -87,3 +88,13 @@ def test_a_part_that_has_more_rows_is_not_taken_for_its_base(base: type[Any]) ->
     assert hetopt.solve(banned.formulation(jobs), jobs).share.to_numpy()[0].tolist() == [0, 0]
     plan, _ = banned(jobs)
     assert plan.x[0].tolist() == [0, 0]
+
+
+def test_many_types_are_left_to_the_program() -> None:
+    """Most of 70 types have no GPUs now, as more than an array has dimensions."""
+    k = 70
+    speeds = np.ones((2, k))
+    instance = Instance.from_jobs(speeds, [2, 3], 9.0, [3] * k)
+    entities = replace(instance.entities("jobs"), capacity=np.array([3.0] + [0.0] * (k - 1)))
+    assert most_packed(entities, 10**6) == 3
+    assert small_plan(entities, speeds, Options()) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -184,6 +184,39 @@ class Entities:
     def series(self, values: Floats, name: str) -> pd.Series[float]:
         """An (n,) column with names as rows."""
         return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
+
+
+class WatchedEntities(Entities):
+    """Entities that note whether their source or the GPUs that they hold are read.
+
+    What follows from them without that is the same for all entities that :func:`agree` with them.
+    """
+
+    watched: bool
+
+    @classmethod
+    def of(cls, entities: Entities) -> WatchedEntities:
+        """The same entities, watched."""
+        made = object.__new__(cls)
+        made.__dict__.update({item.name: getattr(entities, item.name) for item in fields(Entities)}, watched=True)
+        return made
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("instance", "held"):
+            object.__getattribute__(self, "__dict__")["watched"] = False
+        return object.__getattribute__(self, name)
+
+
+def agree(before: Entities, now: Entities) -> bool:
+    """Whether both are the same entities with the same numbers, but for their sources and the GPUs that they hold."""
+    if (before.kind, before.names, before.types) != (now.kind, now.names, now.types):
+        return False
+    pairs = ((getattr(before, key), getattr(now, key)) for key in ARRAYS)
+    return all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
+
+
+ARRAYS = ("speed", "any_type", "demand", "weight", "owner", "capacity")
+"""Numbers of entities, but for the GPUs that they hold."""
 
 
 def _speeds(cluster: Cluster, rows: Sequence[Mapping[str, float]], memory_bytes: Floats) -> Floats:

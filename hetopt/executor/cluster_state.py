@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from hetopt.executor.connection import Connection, Row
 from hetopt.executor.engines.engine import Node
@@ -18,6 +19,7 @@ from hetopt.executor.queue import FAILED, spec_of
 from hetopt.executor.speeds import (
     Kind,
     Speed,
+    SpeedRows,
     Speeds,
     allowed_types,
     kind_of,
@@ -116,28 +118,37 @@ class ClusterObserver:
 
     def __init__(self, database: StateDatabase, cache: Cache, monitor: NodeMonitor, *, profile: bool) -> None:
         self.database, self.cache, self.monitor, self.profile = database, cache, monitor, profile
+        self._basis: tuple[Sequence[OpenLease], object] | None = None  # of self._nodes
+        self._nodes: dict[str, Any] = {}
+        self._speeds = SpeedRows()
 
     def observe(self, leases: Sequence[OpenLease]) -> ClusterState:
         """The state now, with these open leases."""
-        usable, now = self.monitor.usable(leases), self.database.now()
-        capacity, memory = capacity_of(usable), memory_of(self.monitor.nodes)
+        nodes, now = self._observed_nodes(leases), self.database.now()
+        capacity, memory = capacity_of(nodes["usable"]), memory_of(self.monitor.nodes)
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
         ready, unknown, speeds = self.cache.get(key, lambda: self._jobs(capacity, memory))
         held = {lease.job_id: lease for lease in sorted(leases, key=lambda lease: lease.is_lost)}
-        waiting = {
-            job for job, one in held.items() if one.lost_since is not None and now - one.lost_since >= LOST_SECONDS
-        }
-        return ClusterState(
-            now,
-            self.monitor.schedulable(usable, leases),
-            [row for row in ready if row["not_before"] <= now and row["id"] not in waiting],
-            leases,
-            speeds,
-            all_gpus=capacity_of(self.monitor.nodes),
-            usable=usable,
-            stops=self.monitor.to_stop(leases),
-            runs=_runs(unknown, held, now),
-        )
+        late = {job for job, one in held.items() if one.lost_since is not None and now - one.lost_since >= LOST_SECONDS}
+        late |= {row["id"] for row in ready if row["not_before"] > now}
+        jobs = [row for row in ready if row["id"] not in late] if late else ready
+        return ClusterState(now, jobs=jobs, leases=leases, speeds=speeds, runs=_runs(unknown, held, now), **nodes)
+
+    def _observed_nodes(self, leases: Sequence[OpenLease]) -> dict[str, Any]:
+        """What can be granted, and what must stop: the same objects where nothing has changed."""
+        seen = self.monitor.news, self.monitor.count_unused()
+        if self._basis is None or leases is not self._basis[0] or seen != self._basis[1]:
+            usable = self.monitor.usable(leases)
+            self._basis, self._nodes = (
+                (leases, seen),
+                {
+                    "nodes": self.monitor.schedulable(usable, leases),
+                    "all_gpus": capacity_of(self.monitor.nodes),
+                    "usable": usable,
+                    "stops": self.monitor.to_stop(leases),
+                },
+            )
+        return self._nodes
 
     def _jobs(
         self, capacity: Mapping[str, int], memory: Mapping[str, float]
@@ -147,14 +158,14 @@ class ClusterObserver:
             jobs = connection.rows("SELECT * FROM jobs WHERE state = 'queued' AND cancelled = 0 ORDER BY id")
             # jobs that have trained were profiled before; on other types they are measured as they train
             new = set(connection.column(UNTRAINED)) if self.profile else set()
-            speeds, alike = read_speeds(connection), defaultdict[Kind, list[int]](list)
+            speeds, alike = read_speeds(connection, before=self._speeds), defaultdict[Kind, list[int]](list)
             for row in jobs:
                 spec, known = spec_of(row), speeds.of(row["id"])
                 unmeasured = row["id"] in new and (not known or to_profile(spec, known, memory, capacity))
                 if unmeasured and (kind := kind_of(spec)) is not None:
                     alike[kind].append(row["id"])
             if sum(take_over(connection, kind, own) for kind, own in alike.items()):
-                speeds = read_speeds(connection)
+                speeds = read_speeds(connection, before=self._speeds)
             ready, unknown = list[Row](), list[tuple[Row, Sequence[str]]]()
             for row in jobs:
                 spec, known = spec_of(row), speeds.of(row["id"])

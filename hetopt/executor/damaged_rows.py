@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,17 @@ def damaged_rows(connection: Connection, spec_of: Callable[[Row], object]) -> li
 def _read(text: str, check: Callable[[Any], object], table: str, column: str, row: str, job: int | None = None) -> Any:
     """The content of a column; ``check`` raises for values of other types."""
     try:
-        content = json.loads(text)
-        check(content)
+        return _content(text, check)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as problem:
         why = f"{type(problem).__name__}: {problem}"
         raise DamagedRow(table, column, row, f"{text[:60]!r} ({why})", job) from None
+
+
+@lru_cache(maxsize=4096)
+def _content(text: str, check: Callable[[Any], object]) -> Any:
+    """The content, which is only read: rows are read again whenever others have changed."""
+    content = json.loads(text)
+    check(content)
     return content
 
 

@@ -124,7 +124,7 @@ def _spare(path: Path, content: Any, *, durable: bool = True) -> Iterator[Path]:
     spare = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}")
     try:
         with open(spare, "w", encoding="utf-8") as file:
-            json.dump(content, file)
+            file.write(json.dumps(content))  # json.dump does not use the encoder in C
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

@@ -12,9 +12,10 @@ import shutil
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
@@ -75,13 +76,18 @@ class Heartbeat:
                 _renew(lease.folder)
             self._folders[lease.tag] = lease.folder
             self._pause = min(self._pause, lease.ttl_seconds / 4)
-        if self._thread is None or not self._thread.is_alive():
+        if not self.is_alive:
             thread = threading.Thread(target=self._run, daemon=True)
             try:
                 thread.start()
             except RuntimeError as problem:  # this user has too many processes now
                 raise OSError(f"leases cannot be renewed: {problem}") from None
             self._thread = thread
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread is not None and self._thread.is_alive()
 
     def remove(self, tag: str) -> None:
         """Do not renew it any more once this returns."""
@@ -114,6 +120,7 @@ class _Observed:
     since: float  # it waits for the engine since then, in seconds of the cluster's clock
     ended: float | None = None  # the engine has no process of it since then
     requested: float = -math.inf  # time of the last request to stop
+    claims: dict[int, dict[str, Any]] = field(default_factory=dict)
 
 
 class LeaseManager:
@@ -137,18 +144,20 @@ class LeaseManager:
         self._down_since = -math.inf
         self.problems: list[str] = []
         self._nodes: dict[str, Node] = {}
+        self._made: dict[int, tuple[object, OpenLease]] = {}
         self._observed: dict[str, _Observed] = {}
         self._strays: set[str] = set()
         self._attempted: set[str] = set()  # starts in this pass
         self._failed: set[str] = set()  # leases with a problem in this pass
         self._passes = 0
+        self._renewed: Iterable[OpenLease] | None = None  # the same list again: all are renewed
 
     def leases(self) -> list[OpenLease]:
         """All leases that are not sealed."""
 
         def read() -> list[OpenLease]:
             with self.database.reading() as connection:
-                return open_leases(connection, self.folder)
+                return open_leases(connection, self.folder, self._made)
 
         return self.cache.get("leases", read)
 
@@ -156,9 +165,12 @@ class LeaseManager:
 
     def renew(self, leases: Iterable[OpenLease]) -> None:
         """Renew all leases that may run, whether or not the engine answers."""
+        if leases is self._renewed and self.heartbeat.is_alive:
+            return
         for lease in leases:
             if not lease.is_lost and (lease.state != INTENT or os.path.isdir(lease.folder)):
                 self.heartbeat.add(lease)
+        self._renewed = leases
 
     def advance(self, leases: Collection[OpenLease], nodes: Collection[Node], *, ask: bool = True) -> None:
         """Bring every lease one step forward.
@@ -196,12 +208,14 @@ class LeaseManager:
         ended, failed, self._failed = phases.keys() - alive, self._failed, set()
         self._passes, turns = self._passes + 1, math.ceil(sum(one.is_training for one in leases) / MAX_REPORTS) or 1
         reports = [
-            LeaseReport(one)
+            LeaseReport(one, self._observed[one.tag].claims)
             for one in leases
             if not one.is_training or one.tag in ended | failed or (one.id + self._passes) % turns == 0
         ]
         self._record(reports)
         for report in reports:
+            if report.lease.is_training and report.lease.tag not in ended and report.trains_on:
+                continue
             self._isolated(report.lease, partial(self._advance, report, phases.get(report.lease.tag)))
         if strays := alive - self._observed.keys():
             self._kill_strays(strays)
@@ -324,7 +338,7 @@ class LeaseManager:
                     return True
                 mark_started(self.database, [lease])  # a runner was faster
             return False
-        if files.is_absent(lease.folder):
+        if report.is_absent:
             if not lease.is_lost:
                 self._give_up(lease, "its directory is gone")
                 return False

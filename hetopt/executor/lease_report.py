@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -24,9 +24,16 @@ MAX_NUMBER = 2.0**53
 
 @dataclass(frozen=True)
 class LeaseReport:
-    """The files of one lease, each read when it is needed, and once."""
+    """The files of one lease, each read when it is needed, and once.
+
+    Parameters
+    ----------
+    known:
+        Claims that were read before, which never change; new ones are added.
+    """
 
     lease: OpenLease
+    known: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False)
 
     @property
     def folder(self) -> Path:
@@ -45,14 +52,27 @@ class LeaseReport:
             return frozenset(os.listdir(self.folder))
         return frozenset()
 
+    @property
+    def trains_on(self) -> bool:
+        """Whether it has begun on all its nodes, and has no file of an end; may be False for others, too."""
+        begun = len(self.known) == len(self.ranks) and not any(CONTROLLER in claim for claim in self.known.values())
+        return begun and bool(self._there) and not any(name.startswith("exit") for name in self._there)
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the directory is certainly gone."""
+        return not self._there and files.is_absent(self.folder)
+
     def _read(self, name: str) -> dict[str, Any] | None:
         return files.read_json(self.folder / name) if name in self._there else None
 
     @cached_property
     def claims(self) -> dict[int, dict[str, Any]]:
         """Node -> identity of the process that has claimed it."""
-        found = {rank: self._read(files.claim_file(rank)) for rank in self.ranks}
-        return {rank: claim for rank, claim in found.items() if claim is not None}
+        for rank in self.ranks:
+            if rank not in self.known and (claim := self._read(files.claim_file(rank))) is not None:
+                self.known[rank] = claim
+        return self.known
 
     @cached_property
     def exits(self) -> dict[int, dict[str, Any]]:

@@ -127,20 +127,40 @@ STATE_COLUMNS = (
 """Columns of table ``leases`` that are fields of :class:`OpenLease` under the same name."""
 
 
-def open_leases(connection: Connection, folder: Path) -> list[OpenLease]:
-    """All leases that are not sealed, in the order of their grants; for ``folder`` see :func:`directory`."""
-    rows = connection.rows("SELECT * FROM leases WHERE state != 'sealed'")
-    rows.sort(key=lambda row: row["id"])  # in SQL, SQLite would read the sealed ones for the order
-    query = "SELECT * FROM jobs WHERE id IN (SELECT job FROM leases WHERE state != 'sealed')"
-    jobs = {row["id"]: row for row in connection.rows(query)}
-    seats: dict[int, list[Seat]] = {}
-    query = "SELECT * FROM seats WHERE lease IN (SELECT id FROM leases WHERE state != 'sealed') ORDER BY rowid"
-    for lease, *seat, _ in connection.tuples(query):
-        seats.setdefault(lease, []).append(Seat(*seat))
-    return [_open_lease(row, jobs[row["job"]], seats.get(row["id"], ()), directory(row, folder)) for row in rows]
+def open_leases(
+    connection: Connection, folder: Path, made: dict[int, tuple[object, OpenLease]] | None = None
+) -> list[OpenLease]:
+    """All leases that are not sealed, in the order of their grants; for ``folder`` see :func:`directory`.
+
+    Parameters
+    ----------
+    made:
+        Number of a lease -> its rows, and the lease from them at the last call: it is taken where the rows are the
+        same, and what is new replaces it.
+    """
+    columns = ", ".join(f"jobs.{column} AS job_{column}" for column in JOB_COLUMNS)
+    query = f"SELECT leases.*, {columns} FROM leases JOIN jobs ON jobs.id = job WHERE leases.state != 'sealed'"
+    cursor, made = connection.execute(query), {} if made is None else made
+    names = [column[0] for column in cursor.description]
+    before, rows = dict(made), {row[0]: row for row in sorted(cursor)}  # in SQL, the order would read the sealed ones
+    made.clear()
+    new = [number for number, row in rows.items() if number not in before or before[number][0] != row]
+    seats: dict[int, list[Seat]] = {number: [] for number in new}
+    query = "SELECT * FROM seats WHERE lease IN (SELECT value FROM json_each(:new)) ORDER BY rowid"
+    for lease, *seat, _ in connection.tuples(query, new=new):
+        seats[lease].append(Seat(*seat))
+    for number, row in rows.items():
+        fields = dict(zip(names, row, strict=True)) if number in seats else {}
+        made[number] = (row, _open_lease(fields, seats[number], folder)) if fields else before[number]
+    return [lease for _, lease in made.values()]
 
 
-def _open_lease(row: Row, job: Row, seats: Iterable[Seat], folder: Path) -> OpenLease:
+JOB_COLUMNS = ("id", "name", "spec", "failures", "cancelled")
+"""Columns of table ``jobs`` of which leases are made."""
+
+
+def _open_lease(row: Row, seats: Iterable[Seat], folder: Path) -> OpenLease:
+    job, folder = {column: row[f"job_{column}"] for column in JOB_COLUMNS}, directory(row, folder)
     try:
         spec = spec_fields(job)
     except DamagedRow:

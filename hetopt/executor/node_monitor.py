@@ -32,12 +32,16 @@ class NodeMonitor:
         All nodes, as last reported.
     drained:
         Names of the nodes that are drained by ``hetopt drain``.
+    news:
+        Number of observations that may have changed what can be granted.
     """
 
     def __init__(self, database: StateDatabase, engine: Engine, cache: Cache) -> None:
         self.database, self.engine, self.cache = database, engine, cache
         self.nodes: tuple[Node, ...] = ()
         self.drained: frozenset[str] = frozenset()
+        self.news = 0
+        self._leases: Sequence[OpenLease] = ()
         self._missing: Mapping[Place, float] = {}  # GPUs of leases that are not reported -> since when
         self._others: Counter[TypeOnNode] | None = None  # GPUs that others use, at the last observation
         self._others_at_start: Mapping[str, Counter[TypeOnNode]] = {}  # tag -> the same when the lease was new
@@ -51,8 +55,10 @@ class NodeMonitor:
         EngineDown
             It does not answer.
         """
-        self.nodes = self.engine.nodes()
-        content = {}
+        nodes, settled = self.engine.nodes(), not self._missing and self._used_by_others == self._others
+        if settled and leases is self._leases and nodes == self.nodes:
+            return
+        self.nodes, self._leases, self.news, content = nodes, leases, self.news + 1, {}
         for node in self.nodes:
             fields = {
                 "gpus": capacity_of([node]),
@@ -125,7 +131,7 @@ class NodeMonitor:
                 since=self.database.now() - UNUSED_SECONDS,
             )
 
-    def _count_unused(self) -> Counter[TypeOnNode]:
+    def count_unused(self) -> Counter[TypeOnNode]:
         """GPUs of unused reservations, less those that others use since then: these are left out already."""
         since = self.database.now() - UNUSED_SECONDS
         found, taken = Counter[TypeOnNode](), Counter[TypeOnNode]()
@@ -149,7 +155,7 @@ class NodeMonitor:
         held = {seat.place for lease in leases if lease.state != INTENT for seat in lease.seats}
         blocked = {seat.place for node in there for seat in node.seats if seat.device in node.busy} - held
         blocked |= {seat.place for lease in leases if lease.is_lost for seat in lease.seats}
-        fewer = self._used_by_others + self._count_unused()
+        fewer = self._used_by_others + self.count_unused()
         return [self._without(node, blocked, fewer, leases) for node in there]
 
     def schedulable(self, usable: Iterable[Node], leases: Sequence[OpenLease]) -> list[Node]:

@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from hetopt.executor.cluster_state import ClusterState, ProfilingRun
@@ -34,7 +35,10 @@ def read_targets(database: StateDatabase) -> list[Target]:
     """The targets of the last decision."""
     with database.reading() as connection:
         rows = connection.execute("SELECT job, copy, seats, work FROM targets ORDER BY job, copy")
-        return [Target(job, copy, json.loads(seats), work) for job, copy, seats, work in rows]
+        return [Target(job, copy, _seats(seats), work) for job, copy, seats, work in rows]
+
+
+_seats = lru_cache(maxsize=4096)(json.loads)  # they are read again whenever something else has changed
 
 
 class Reconciler:
@@ -42,13 +46,19 @@ class Reconciler:
 
     def __init__(self, database: StateDatabase, manager: LeaseManager) -> None:
         self.database, self.manager = database, manager
+        self._settled: tuple[object, ...] = ()  # with these, nothing was left to do
 
     def reconcile(self, state: ClusterState, targets: Sequence[Target], round_number: int) -> None:
         """Stop what differs from the targets of a round, and grant leases to profiling runs and to targets."""
+        given = state.leases, state.usable, targets, round_number
+        if self._settled and not state.runs and all(a is b for a, b in zip(given, self._settled, strict=True)):
+            return
         self._stop(state, targets, round_number)
         state = replace(state, leases=self.manager.leases())
         blocked = self._profile(state)
-        self._start(replace(state, leases=self.manager.leases()), targets, blocked, round_number)
+        timed = self._start(replace(state, leases=self.manager.leases()), targets, blocked, round_number)
+        timed |= bool(state.runs or state.stops) or any(lease.first_tick is None for lease in state.leases)
+        self._settled = () if timed or self.manager.leases() is not given[0] else given
 
     # -- what stops
 
@@ -122,8 +132,8 @@ class Reconciler:
 
     def _start(
         self, state: ClusterState, targets: Iterable[Target], blocked: Collection[str], round_number: int
-    ) -> None:
-        """Grant a lease to every target that has none, and whose GPUs are free.
+    ) -> bool:
+        """Grant a lease to every target that has none, and whose GPUs are free; whether some jobs back off.
 
         A target on a node that is no longer usable gets as many GPUs of the same types elsewhere, of those that no
         other target needs: the rest of the round is not lost for it.
@@ -155,6 +165,7 @@ class Reconciler:
                     connection.update("targets", seats, "job = :job AND copy = 0", job=target.job)
                 for target in wanted:
                     self._grant_to(target, connection, free, round_number)
+        return bool(backing_off)
 
     def _grant_to(self, target: Target, connection: Connection, free: list[Seat], round_number: int) -> None:
         """Grant it a lease if that is possible; what it gets is ``free`` no longer."""

@@ -6,13 +6,14 @@ import json
 import math
 import pickle
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hetopt.checks import counted
 from hetopt.errors import HetoptError
 from hetopt.executor.cluster_state import ClusterState
+from hetopt.executor.connection import Row
 from hetopt.executor.event_log import Alerts
 from hetopt.executor.lease_report import LeaseReport
 from hetopt.executor.reconciler import write_targets
@@ -77,7 +78,8 @@ class Scheduler:
         self._seen: object = None  # what the last decision was based on
         self._placed: frozenset[int] = frozenset()  # jobs to which it gave something
         self._unable: Mapping[int, str] | None = None  # jobs that cannot run now, as recorded
-        self._explained: object = None  # what that was based on
+        self._explained: tuple[object, list[Any]] | None = None  # what that was based on: nodes, jobs
+        self._last_basis: tuple[tuple[object, ...], Any] = (None,) * 3, None  # and what it was read from
         self._errors = 0  # of the policy, in a row
         self._reported_cost = False
 
@@ -110,9 +112,11 @@ class Scheduler:
         due = self._is_due(state, targets)
         if due:
             self._decide(state)
-        basis = _basis(state), state.all_gpus
-        if due or basis != self._explained:
-            self._record_unable(state)
+        (nodes, jobs), before = self._basis(state), self._explained
+        basis = (nodes, state.all_gpus), jobs
+        if due or basis != before:
+            explained = set(before[1]) if before is not None and before[0] == basis[0] and not due else set()
+            self._record_unable(state, [row for row, job in zip(state.jobs, jobs, strict=True) if job not in explained])
             self._explained = basis
 
     def _is_due(self, state: ClusterState, targets: Collection[Target]) -> bool:
@@ -125,7 +129,7 @@ class Scheduler:
         if self.seconds is not None and not idle:
             return False
         dropped = self._placed - {target.job for target in targets}  # since the last decision, by failures for instance
-        return any(row["id"] in dropped for row in state.jobs) or _basis(state) != self._seen
+        return any(row["id"] in dropped for row in state.jobs) or self._basis(state) != self._seen
 
     def _decide(self, state: ClusterState) -> None:
         """Ask the policy, and record targets and memory together."""
@@ -140,7 +144,7 @@ class Scheduler:
         undecided = f"{self.policy} cannot decide, so running jobs continue: {why}"
         self._errors = 0 if decision is not None else self._errors + 1
         self.alerts.set(UNDECIDED, undecided if self._errors else "")
-        self._seen = _basis(state)
+        self._seen = self._basis(state)
 
     def _fitted(self) -> RoundDecider:
         """The decider with the length of a round, and the measured cost of a restart."""
@@ -204,9 +208,21 @@ class Scheduler:
                         connection.update("jobs", {"reason": why}, "id = :job", job=job["id"])
         self.number, self.next, self._placed, self.memory = number, following, placed, decision.memory
 
-    def _record_unable(self, state: ClusterState) -> None:
-        """Record why jobs cannot run now; views show it in place of the last decision's reasons."""
-        unable = self.decider.unable(state)
+    def _basis(self, state: ClusterState) -> tuple[list[Any], list[Any]]:
+        """Nodes and jobs on which a decision without rounds depends; made again where what is read has changed."""
+        basis_of = state.nodes, state.jobs, state.speeds
+        if any(a is not b for a, b in zip(basis_of, self._last_basis[0], strict=True)):
+            nodes = [(node.name, Counter(seat.gpu_type for seat in node.seats)) for node in state.nodes]
+            jobs = [(row["id"], state.speeds.out_of_memory_on(row["id"])) for row in state.jobs]
+            self._last_basis = basis_of, (nodes, jobs)
+        found: tuple[list[Any], list[Any]] = self._last_basis[1]
+        return found
+
+    def _record_unable(self, state: ClusterState, changed: Sequence[Row]) -> None:
+        """Record why jobs cannot run now, of which these have changed; views show it in place of the last reasons."""
+        others = {row["id"] for row in state.jobs}.difference(row["id"] for row in changed)
+        unable = {job: why for job, why in (self._unable or {}).items() if job in others}
+        unable |= self.decider.unable(replace(state, jobs=changed))
         if unable != self._unable:
             with self.database.writing() as connection:
                 self.database.set_meta(connection, "unable", json.dumps(unable))
@@ -235,9 +251,3 @@ def _job_of(problem: BaseException) -> str | None:
     """Name of the job that an error is about; None for other errors."""
     path = problem.path if isinstance(problem, HetoptError) else ()
     return str(path[1]) if len(path) > 1 and path[0] == "jobs" else None
-
-
-def _basis(state: ClusterState) -> object:
-    """What a decision without rounds depends on."""
-    nodes = [(node.name, Counter(seat.gpu_type for seat in node.seats)) for node in state.nodes]
-    return nodes, [(row["id"], state.speeds.out_of_memory_on(row["id"])) for row in state.jobs]

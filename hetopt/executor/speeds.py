@@ -101,14 +101,34 @@ class Speeds:
         return Speeds(known)
 
 
-def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
-    """The speeds in the state database, of queued jobs or of all jobs."""
-    known: dict[int, dict[str, Speed]] = {}
+@dataclass
+class SpeedRows:
+    """Rows of table ``speeds``, and the speeds from them."""
+
+    rows: set[tuple[Any, ...]] = field(default_factory=set)
+    known: dict[int, dict[str, Speed]] = field(default_factory=dict)
+
+
+def read_speeds(connection: Connection, *, all_jobs: bool = False, before: SpeedRows | None = None) -> Speeds:
+    """The speeds in the state database, of queued jobs or of all jobs.
+
+    Parameters
+    ----------
+    before:
+        What was read before; speeds of jobs with the same rows are taken from it. It is brought up to date.
+    """
+    before = SpeedRows() if before is None else before
     query = "SELECT job, gpu_type, feasible, steps, seconds, memory_bytes FROM speeds"
     if not all_jobs:
         query += " WHERE job IN (SELECT id FROM jobs WHERE state = 'queued')"
-    for job, gpu_type, *values in connection.execute(query):
-        known.setdefault(job, {})[gpu_type] = Speed(*values)
+    listed = connection.tuples(query)
+    rows = set(listed)
+    changed = {job for job, *_ in rows ^ before.rows}
+    known = {job: own for job, own in before.known.items() if job not in changed}
+    for job, gpu_type, *values in listed if changed else ():
+        if job in changed:
+            known.setdefault(job, {})[gpu_type] = Speed(*values)
+    before.rows, before.known = rows, known
     return Speeds(known)
 
 
@@ -154,8 +174,10 @@ def allowed_types(
     spec: JobSpec, known: Mapping[str, Speed], memory: Mapping[str, float], types: Iterable[str]
 ) -> list[str]:
     """GPU types on which the job may run and, by the measurements so far, can."""
-    need = max([spec.memory, *(speed.memory_bytes or 0.0 for speed in known.values())])
-    too_small = max((memory.get(t, 0.0) for t, speed in known.items() if not speed.feasible), default=0.0)
+    need, too_small = spec.memory, 0.0
+    for t, speed in known.items():
+        need = max(need, speed.memory_bytes or 0.0)
+        too_small = too_small if speed.feasible else max(too_small, memory.get(t, 0.0))
     return [
         t
         for t in types

@@ -183,7 +183,8 @@ def _mount(path: Path) -> tuple[str, list[str]]:
     with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
         for line in mounts:
             _, where, what, how, *_ = line.split(" ")
-            where = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), where)
+            if "\\" in where:
+                where = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), where)
             if (target == where or target.startswith(where.rstrip("/") + "/")) and len(where) >= len(longest):
                 longest, kind, options = where, what, how
     return kind, options.split(",")

@@ -19,11 +19,11 @@ import numpy as np
 import pyomo.environ as pyo
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import boolean, counted, shown
+from hetopt.checks import boolean, counted, expect, shown
 from hetopt.data.array_types import Floats
-from hetopt.data.entities import Entities, Kind, check_kind
+from hetopt.data.entities import Entities, Kind, WatchedEntities, agree, check_kind
 from hetopt.data.instance import Instance, present_entities
-from hetopt.errors import InvalidFormulation, LargeModel
+from hetopt.errors import InvalidFormulation, InvalidOption, LargeModel
 from hetopt.formulations.traits import Traits
 from hetopt.programs.arrays import Arrays, RowFamily
 from hetopt.programs.compiled import Compiled, no_gain
@@ -342,18 +342,24 @@ class Formulation:
         """Allocations share GPUs in time."""
         return Traits(fractional=True)
 
-    def __call__(self, instance: Instance, state: Point | None = None) -> tuple[Allocation, Point | None]:
+    def __call__(self, instance: Instance, state: LastOptimum | None = None) -> tuple[Allocation, LastOptimum]:
         """The optimum, with default options: a formulation is a policy.
 
-        Its state is the optimum of a linear program, which stays while its duals prove that it is optimal
-        (:mod:`hetopt.solving.staying`); None where they cannot.
+        Its state is the last optimum. It is taken again if it followed only from numbers of the entities that are the
+        same now, and stays while its duals prove that it is optimal (:mod:`hetopt.solving.staying`).
         """
-        began = time.perf_counter()
-        compiled = Compiled(self, self.entities(instance))
-        if state is not None and (point := still_optimal(compiled, state)) is not None:
-            return _allocation(compiled, point, began), state
-        point, _ = solve_compiled(compiled, DEFAULT)
-        return _allocation(compiled, point, began), point if may_stay(compiled, point) else None
+        began, entities = time.perf_counter(), self.entities(instance)
+        last = LastOptimum() if state is None else expect(LastOptimum, state, "state", InvalidOption)
+        if last.result is not None and agree(last.result.entities, entities):
+            return replace(last.result, entities=entities), last
+        watched = WatchedEntities.of(entities)
+        compiled = Compiled(self, watched)
+        point, kept = None if last.point is None else still_optimal(compiled, last.point), last.point
+        if point is None:
+            point, _ = solve_compiled(compiled, DEFAULT)
+            kept = point if may_stay(compiled, point) else None
+        result = replace(_allocation(compiled, point, began), entities=entities)
+        return result, LastOptimum(kept, result if watched.watched else None)
 
     def solve(self, instance: Instance, options: Options | None = None, start: Floats | None = None) -> Allocation:
         """Compile, optimise and certify; see :func:`hetopt.solve`.
@@ -364,6 +370,26 @@ class Formulation:
         compiled = Compiled(self, self.entities(instance), lazy=options.method != "plain", start=start)
         point, exact = solve_compiled(compiled, options)
         return _allocation(compiled, point, began, exact)
+
+
+@dataclass(frozen=True, eq=False)
+class LastOptimum:
+    """State of a formulation between calls.
+
+    Attributes
+    ----------
+    point:
+        The optimum of a linear program, whose duals may prove later optima; None where they cannot.
+    result:
+        The last result if it followed only from the numbers of its entities; None otherwise, and after pickling.
+    """
+
+    point: Point | None = None
+    result: Allocation | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out :attr:`result`, which refers to a whole instance."""
+        return {"point": self.point, "result": None}
 
 
 def _allocation(compiled: Compiled, point: Point, began: float, exact: ExactOptimum | None = None) -> Allocation:

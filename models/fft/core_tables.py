@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from operator import add, lt
 
 import numpy as np
 
@@ -218,15 +219,16 @@ class _Tables:
 
     def _places(self, tables: list[Floats], at: list[int]) -> list[int]:
         """The place of each job in the cheapest plan that ends at this cell of the last table."""
-        low, places = self.low[:, None, self.kept], []
+        low, places, costs = self.low[:, None, self.kept], [], self.cost.tolist()
         steps = (low[1:] - low[:-1] - self.shift).tolist()
         for t in range(len(self.jobs) - 1, -1, -1):
             value, before = tables[t + 1][tuple(at)], tables[t]
-            for place, cost in enumerate(self.cost[t].tolist()):
-                source = [a + b for a, b in zip(at, steps[t][place], strict=True)]
-                inside = all(0 <= a < size for a, size in zip(source, before.shape, strict=True))
-                if inside and before[tuple(source)] + cost == value:
-                    break
+            for place, cost in enumerate(costs[t]):
+                if cost < np.inf:
+                    source = list(map(add, at, steps[t][place]))
+                    inside = min(source) >= 0 and all(map(lt, source, before.shape))
+                    if inside and before[tuple(source)] + cost == value:
+                        break
             places.append(place)
             at = source
         return places[::-1]

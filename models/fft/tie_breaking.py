@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import permutations
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,14 +66,23 @@ class _Places:
     """Place of each job; place k is waiting."""
 
     def __init__(self, choice: Positions, cost: Floats, entities: Entities, last: Positions) -> None:
-        n, k = entities.shape
+        k = entities.shape[1]
         self.waiting, self.cost, self.demand, self.capacity = k, cost, entities.demand, entities.capacity
         self.at = np.where(choice >= 0, choice, k)
         self.last = last
-        order = np.argsort(cost[:, :k], axis=1, kind="stable")
-        self.rank = np.full((n, k + 1), k)
-        np.put_along_axis(self.rank, order, np.arange(k)[None, :], axis=1)
-        self.alike = {d: np.flatnonzero(entities.demand == d) for d in np.unique(entities.demand).tolist()}
+
+    @cached_property
+    def rank(self) -> Positions:
+        """(n, k + 1) order of the places of each job; waiting is the last."""
+        k = self.waiting
+        order = np.argsort(self.cost[:, :k], axis=1, kind="stable")
+        rank = np.full(self.cost.shape, k)
+        np.put_along_axis(rank, order, np.arange(k)[None, :], axis=1)
+        return rank
+
+    def alike(self, demand: float) -> Positions:
+        """The jobs of this demand."""
+        return np.flatnonzero(self.demand == demand)
 
     def settle(self) -> Positions:
         while sum(self._move(p) | self._exchange(p) for p in self._tied()):
@@ -82,36 +94,40 @@ class _Places:
         running = np.flatnonzero(self.at != self.waiting)
         own = self.cost[np.arange(len(self.at)), self.at]
         tied = _equal(own[running, None], self.cost[running, : self.waiting]).sum(axis=1) > 1
-        for others in self.alike.values():
-            mine = np.flatnonzero(np.isin(running, self._candidates(others), assume_unique=True))
+        candidates = self._candidates()
+        for demand in np.unique(self.demand[candidates]).tolist():
+            others = self.alike(demand)
+            mine = np.flatnonzero(candidates[running] & (self.demand[running] == demand))
             p = running[mine]
             now = own[p, None] + own[None, others]
             then = self.cost[p[:, None], self.at[others]] + self.cost[others[:, None], self.at[p]].T
             tied[mine] |= (_equal(now, then) & (self.at[p, None] != self.at[None, others])).any(axis=1)
         return [int(p) for p in running[tied]]
 
-    def _candidates(self, jobs: Positions) -> Positions:
-        """The running ones of these ``jobs`` (of one demand) that may tie, found by sorting.
+    def _candidates(self) -> NDArray[np.bool_]:
+        """(n,) the running jobs that may tie with another one, found by sorting.
 
-        Jobs at the places a and b tie if b costs both of them as much more than a.
+        Jobs of one demand at the places a and b tie if b costs both of them as much more than a. Multiples of a number
+        that no two such differences differ by keep jobs of other demands apart.
         """
-        found, cost, at = [jobs[:0]], self.cost[jobs], self.at[jobs]
-        room = 4 * ROUNDING * np.abs(cost[np.isfinite(cost)]).max(initial=0.0)
-        for a in range(self.waiting):
-            here = np.flatnonzero(at == a)
-            for b in range(self.waiting + 1):
-                there = np.flatnonzero(at == b)
-                if a == b or not len(here) or not len(there):
-                    continue
-                more = cost[here, b] - cost[here, a]
-                others = np.sort(cost[there, b] - cost[there, a])
-                near = np.searchsorted(others, more + room, "right") > np.searchsorted(others, more - room)
-                found.append(jobs[here[near]])
-        return np.unique(np.concatenate(found))
+        cost, found = self.cost, np.zeros(len(self.at), dtype=bool)
+        most = float(np.abs(cost[np.isfinite(cost)]).max(initial=0.0))
+        demands, apart = np.unique(self.demand, return_inverse=True)
+        offset = 8 * most * apart
+        room = 8 * ROUNDING * most * (1 + 2 * len(demands))
+        places = [np.flatnonzero(self.at == a) for a in range(self.waiting + 1)]
+        for a, b in permutations(range(self.waiting + 1), 2):
+            here, there = places[a], places[b]
+            if a == self.waiting or not len(here) or not len(there):
+                continue
+            more = cost[here, b] - cost[here, a] + offset[here]
+            others = np.sort(cost[there, b] - cost[there, a] + offset[there])
+            found[here] |= np.searchsorted(others, more + room, "right") > np.searchsorted(others, more - room)
+        return found
 
     def _exchange(self, p: int) -> bool:
         """Exchange a running job with the most preferred partner."""
-        here, others = self.at[p], self.alike[self.demand[p]]
+        here, others = self.at[p], self.alike(self.demand[p])
         there = self.at[others]
         now = self.cost[p, here] + self.cost[others, there]
         tie = _equal(now, self.cost[p, there] + self.cost[others, here]) & (there != here)
