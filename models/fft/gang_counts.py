@@ -27,8 +27,9 @@ from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.tolerances import FEASIBILITY
 
-FEW_COUNTS = 40
-"""Integers up to which the program is faster than wide searches: five sizes of gangs on eight types."""
+FEW, MORE = 40, 60
+"""Integers up to which the program is tried before a search of many jobs, and after one that proves nothing: five and
+seven sizes of gangs on eight types."""
 
 MANY_JOBS = 300
 """Jobs from which on the program takes less time than a first search."""
@@ -41,10 +42,8 @@ class CountProgram:
     ----------
     gangs, type:
         (q,) GPUs per gang, and type, of each count; (job, type) pairs of the core determine which there are.
-    few:
-        Whether it has at most :data:`FEW_COUNTS` integers.
-    large:
-        Whether it has more than :data:`MANY_JOBS` jobs.
+    first, next:
+        Whether it takes less time than a first search, and than a wider one.
     """
 
     def __init__(self, core: Core) -> None:
@@ -54,8 +53,8 @@ class CountProgram:
         counts, self.count = np.unique(size[self.jobs] * k + self.types, return_inverse=True)
         self.gangs, self.type = sizes[counts // k], counts % k
         self.whole = self.gangs > 1
-        self.few = int(self.whole.sum()) <= FEW_COUNTS
-        self.large = len(core.demand) > MANY_JOBS
+        integers = int(self.whole.sum())
+        self.first, self.next = integers <= FEW and len(core.demand) > MANY_JOBS, integers <= MORE
 
     def solve(self, gap: float, seconds: float | None) -> tuple[float, Positions | None]:
         """A bound on the cost of all plans of the core, and the best plan found.

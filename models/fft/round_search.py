@@ -60,6 +60,9 @@ WIDTH, WIDEST = 1_000, 16_000
 GROWTH = 4
 """Growth of the width if states were dropped."""
 
+EFFORT = 500_000
+"""States after which a search is given up: about half a second."""
+
 
 @dataclass(frozen=True, eq=False)
 class Round:
@@ -245,7 +248,7 @@ class _Search:
         if not np.isfinite(bound):
             return np.inf
         if self.choice is None:
-            if (program := CountProgram(core)).few and program.large:
+            if (program := CountProgram(core)).first:
                 return min(self._count(program), limit)
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
@@ -266,7 +269,7 @@ class _Search:
                 return limit
             core, prices = smaller
             program = CountProgram(core)
-            if program.few and (program.large or width > WIDTH):
+            if program.first or (program.next and width > WIDTH):
                 return min(max(proven, self._count(program)), limit)
             bound, prices = ascended(core, prices, limit, STEPS, self._is_late)
             if bound >= limit:
@@ -323,7 +326,7 @@ class _Search:
     def _search(self, core: Core, prices: Floats, order: int, width: int, target: float) -> float:
         """Search the core; the bound on its plans that this proves."""
         self.passes += 1
-        bound, choice = searched(core, prices, _order(core, prices, order), width, target, self._is_late)
+        bound, choice = searched(core, prices, _order(core, prices, order), width, target, self._is_late, EFFORT)
         self._take_in(core, choice)
         return bound
 
@@ -428,6 +431,7 @@ def searched(
     width: int,
     target: float,
     is_late: Callable[[], bool] = lambda: False,
+    effort: float = np.inf,
 ) -> tuple[float, Positions | None]:
     """The cheapest plan below ``target`` that a search of this width finds, and a bound on all plans of the core.
 
@@ -444,7 +448,8 @@ def searched(
     dropped, steps = np.inf, []
     mix = np.random.default_rng(0).integers(1, 2**62, k)
     for t, j in enumerate(order.tolist()):
-        if is_late():
+        effort -= len(left)
+        if is_late() or effort < 0:
             return -np.inf, None
         demand = int(core.demand[j])
         rest = table[t + 1]
