@@ -26,7 +26,8 @@ parts of bundles may be free. Each equation may therefore move by a small multip
 multiplier. Changes vanish at the end, so the limit is the exact optimum.
 
 **Pairs.** Few of the n (n - 1) rows matter. The first are those with least slack in a menu that separates all tastes;
-early steps add rows with less slack than most of a tenant's rows, late steps only violated ones.
+early steps add rows with less slack than most of a tenant's rows and drop rows with much more, late steps add violated
+ones.
 
 **Proof.** For any f >= 0, the smallest prices for which no bundle has a positive reduced cost bound the optimum.
 """
@@ -46,8 +47,8 @@ from hetopt.errors import NotSolved
 from hetopt.solving.options import Options
 from hetopt.tolerances import CONVERGED, FINE, PROVEN, REGULAR, RELAXED
 
-STEPS = 150
-"""Limit of Newton steps; markets need 15 to 70. The result at the limit is judged by its bound."""
+STEPS = 200
+"""Limit of Newton steps; markets need 10 to 110. The result at the limit is judged by its bound."""
 
 FIRST_ROWS = 10
 """Rows of each tenant at the start, without those of others towards it."""
@@ -61,8 +62,11 @@ IDLE = 300.0
 MORE_ROWS = 3
 """Rows that a tenant may add in one step; with more, most do not matter and each step takes longer."""
 
-EARLY = 1e-2
+EARLY = 1e-4
 """Relative gap down to which rows are added before they are violated."""
+
+DROPPING = 1e-2
+"""Relative gap down to which idle rows are dropped; later, bundles that are not unique would let them come and go."""
 
 FIRST_SLACK = 1e-3
 """Least slack of a row at the start, in parts of the tenant's value: some bundles are envied a little."""
@@ -166,7 +170,7 @@ def best_bundles(market: BundleMarket, options: Options, began: float) -> EnvyFr
     for step in range(STEPS):
         if options.time_limit is not None and time.perf_counter() - began > options.time_limit:
             raise NotSolved.out_of_time(options.time_limit)
-        added = iterate.with_rows(near=found.gap > EARLY)
+        added = iterate.with_rows(found.gap)
         found = added.result(step)
         best = best.joined(found)
         if best.proven or not np.isfinite(found.gap):
@@ -264,8 +268,8 @@ class _Iterate:
         """(n, k) objective per GPU, with the multipliers of all envy rows."""
         return self.market.gain[:, None] * self.market.taste + self.pairs.demand(self.f)
 
-    def with_rows(self, *, near: bool) -> _Iterate:
-        """Without idle rows, and with those of least slack among the rest; unless ``near``, only violated ones."""
+    def with_rows(self, gap: float) -> _Iterate:
+        """With rows of least slack among those left out, in late steps only violated ones, and without idle rows."""
         value, pairs, n = self.value, self.pairs, len(self.y)
         slack = value[:, None] - self.market.taste @ self.y.T
         slack[pairs.envious, pairs.envied] = np.inf
@@ -275,9 +279,11 @@ class _Iterate:
         envious = np.repeat(np.arange(n), few)
         least = slack[envious, envied]
         small, central = self._small_slack(), np.sqrt(self.mu * value / self.lam)
-        limit = small if near else -FINE * value
+        limit = small if gap > EARLY else -FINE * value
         new = least < limit[envious]
-        kept = self._kept(IDLE * np.maximum(small, central))
+        kept = np.ones(len(self.f), dtype=bool)
+        if gap > DROPPING and len(kept) > max(FEW_ROWS, FIRST_ROWS * n):
+            kept = self._kept(IDLE * np.maximum(small, central))
         if kept.all() and not new.any():
             return self
         envious, envied = envious[new], envied[new]
@@ -298,8 +304,6 @@ class _Iterate:
         """(r,) the rows with a slack up to ``limit`` (n,) and, for each envied tenant, the closest to it."""
         pairs = self.pairs
         ratio = self.slack / limit[pairs.envious]
-        if len(ratio) <= max(FEW_ROWS, FIRST_ROWS * len(limit)):
-            return np.ones(len(ratio), dtype=bool)
         kept = ratio <= 1
         kept[np.lexsort((ratio, pairs.envied))[pairs.first]] = True
         return kept

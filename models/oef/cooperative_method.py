@@ -3,6 +3,12 @@
 Tenants of one taste (speeds up to a factor) take the same bundle (GPUs per unit of weight), since the mean of envy-free
 bundles is envy-free. :func:`~hetopt.models.oef.bundle_interior_point.best_bundles` solves the market of distinct
 tastes, and :func:`proven_point` maps bundles and multipliers to the whole program, where they prove optimality.
+
+**Nearly equal tastes.** If every entry of t[i] is within the relative distance a of t[c], the bundle of c in a market
+without i is also free of envy for i up to 2 a of its value: ``t[i].(y[j] - y[c]) <= t[c].(y[j] - y[c]) + a t[c].(y[j] +
+y[c])``, with ``t[c].y[j] <= t[c].y[c]``. So tastes closer than ``ALIKE`` are solved as one. Weak duality holds for any
+multipliers, but errors raise columns of small tenants most, and one such column raises a price for all: what it exceeds
+the price by is moved to a large tenant by a further envy row (:func:`_levelled`), where it counts little.
 """
 
 from __future__ import annotations
