@@ -53,7 +53,7 @@ STEPS = 200
 FIRST_ROWS = 10
 """Rows of each tenant at the start, without those of others towards it."""
 
-FEW_ROWS = 10_000
+FEW_ROWS = 5_000
 """So many rows are always kept, and are there from the start in small markets."""
 
 IDLE = 300.0
