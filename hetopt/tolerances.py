@@ -51,6 +51,10 @@ FINE = 1e-10
 """Tolerances of HiGHS for an exact basis or exact prices: the smallest that it accepts. Smaller numbers, relative to
 the largest of their kind, count as noise."""
 
+ALIKE = 1e-8
+"""Tastes whose entries differ relatively by up to this may be solved as one: envy rows move by at most twice as much,
+which is below FEASIBILITY, while rounding of multipliers that resolve smaller differences would show in the bound."""
+
 START = 1e-3
 """Relative gap of a result that is only the start of the next search; the value does not matter much."""
 

@@ -21,7 +21,7 @@ from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances, tenant_instances
-from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, SUPPORT, scale
+from hetopt.tolerances import ALIKE, EQUAL, FEASIBILITY, FINE, NUDGE, PROVEN, SUPPORT, scale
 
 TOO_SHORT = 1e-3
 """Seconds: a small part of what a market of 150 tenants takes, yet a limit that may be given."""
@@ -130,21 +130,39 @@ def test_cooperative_with_rows_added_on_the_way(case: dict[str, object]) -> None
 @given(
     st.integers(2, 30),
     st.integers(1, 5),
+    st.integers(1, 6),
     st.integers(0, 10**6),
-    st.sampled_from([0.0, FINE * FINE, FINE, PROVEN, EQUAL]),
+    st.sampled_from([0.0, FINE * FINE, FINE, PROVEN, ALIKE, EQUAL, NUDGE]),
+    st.sampled_from([0, 1, 3]),
 )
 @settings(max_examples=40)
-def test_cooperative_with_tastes_that_are_nearly_the_same(n: int, k: int, seed: int, apart: float) -> None:
-    """Few models, measured with errors: the method may leave a gap, then a general solver is used."""
+def test_cooperative_with_tastes_that_are_nearly_the_same(
+    n: int, k: int, models: int, seed: int, apart: float, orders: int
+) -> None:
+    """Few models, measured with errors, and weights over up to six orders of magnitude."""
     rng = np.random.default_rng(seed)
-    rows = rng.uniform(1, 10, (3, k))[rng.integers(0, 3, n)] * (1 + apart * rng.random((n, k)))
-    weights = (10 ** rng.uniform(-3, 3, n)).tolist()
+    rows = rng.uniform(1, 10, (models, k))[rng.integers(0, models, n)] * (1 + apart * rng.random((n, k)))
+    weights = (10 ** rng.uniform(-orders, orders, n)).tolist()
     inst = Instance.from_speedups(rows, rng.integers(1, 20, k).tolist(), any_scale=True, weights=weights)
     point = by_bundles(compiled(ENVY_FREE, inst, all_lazy=True), Options())
     assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
     if point.method == "bundles":
         check_proof(inst, point, FEASIBILITY)
+
+
+@pytest.mark.parametrize("apart", [FINE, PROVEN, ALIKE, FEASIBILITY])
+def test_clusters_of_tastes_need_no_general_solver(apart: float) -> None:
+    """60 tenants of three models, one of them huge: tastes of a model differ by a measuring error, each of its own."""
+    rng = np.random.default_rng(5)
+    rows = rng.uniform(1, 10, (3, 4))[rng.integers(0, 3, 60)] * (1 + apart * 10 ** rng.uniform(-2, 2, (60, 1)))
+    rows *= 1 + apart * rng.random((60, 4))
+    weights = np.where(np.arange(60) == 30, 1 / EQUAL, 1.0).tolist()
+    inst = Instance.from_speedups(rows, [9, 5, 14, 3], any_scale=True, weights=weights)
+    point = by_bundles(compiled(ENVY_FREE, inst), Options())
+    assert point.method == "bundles"
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
+    check_proof(inst, point, FEASIBILITY)
 
 
 def test_cooperative_where_no_tenant_can_use_a_gpu_that_there_is() -> None:

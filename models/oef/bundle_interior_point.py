@@ -26,7 +26,8 @@ parts of bundles may be free. Each equation may therefore move by a small multip
 multiplier. Changes vanish at the end, so the limit is the exact optimum.
 
 **Pairs.** Few of the n (n - 1) rows matter. The first are those with least slack in a menu that separates all tastes;
-early steps add rows with less slack than most of a tenant's rows, late steps only violated ones.
+early steps add rows with less slack than most of a tenant's rows and drop rows with much more, late steps add violated
+ones.
 
 **Proof.** For any f >= 0, the smallest prices for which no bundle has a positive reduced cost bound the optimum.
 """
@@ -35,7 +36,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,20 +47,35 @@ from hetopt.errors import NotSolved
 from hetopt.solving.options import Options
 from hetopt.tolerances import CONVERGED, FINE, PROVEN, REGULAR, RELAXED
 
-STEPS = 150
-"""Limit of Newton steps; markets need 15 to 70. The result at the limit is judged by its bound."""
+STEPS = 200
+"""Limit of Newton steps; markets need 10 to 110. The result at the limit is judged by its bound."""
 
-FIRST_ROWS = 20
+FIRST_ROWS = 10
 """Rows of each tenant at the start, without those of others towards it."""
+
+FEW_ROWS = 5_000
+"""So many rows are always kept, and are there from the start in small markets."""
+
+IDLE = 300.0
+"""A row is dropped once its slack exceeds this multiple of its tenant's third least slack and of a central slack."""
 
 MORE_ROWS = 3
 """Rows that a tenant may add in one step; with more, most do not matter and each step takes longer."""
 
-EARLY = 1e-2
+EARLY = 1e-4
 """Relative gap down to which rows are added before they are violated."""
+
+DROPPING = 1e-2
+"""Relative gap down to which idle rows are dropped; later, bundles that are not unique would let them come and go."""
 
 FIRST_SLACK = 1e-3
 """Least slack of a row at the start, in parts of the tenant's value: some bundles are envied a little."""
+
+MANY = 4
+"""Bundles envied by more than a part 1 / MANY of all tenants are assembled by dense products."""
+
+SECOND_ORDER = 10.0
+"""Largest correction of a complementarity product for the second order of a step, in parts of the mean product."""
 
 BOUNDARY_FRACTION = 0.995
 """Largest fraction of the step to the boundary."""
@@ -100,8 +116,10 @@ class EnvyFreeBundles:
         (n, k) GPUs per unit of weight.
     envious, envied, dual:
         (r,) tenants, and the multipliers >= 0 of the rows between them: objective per unit of taste.
-    gap:
-        Relative to the bound.
+    price:
+        (k,) prices of GPUs, about those of the bound.
+    objective, bound:
+        Of the bundles, and of the multipliers.
     envy:
         Largest violation of an envy row, relative to the tenant's own value.
     steps:
@@ -112,9 +130,24 @@ class EnvyFreeBundles:
     envious: Positions
     envied: Positions
     dual: Floats
-    gap: float
+    price: Floats
+    objective: float
+    bound: float
     envy: float
     steps: int
+
+    @property
+    def gap(self) -> float:
+        """Relative to the bound."""
+        return 1 - self.objective / self.bound
+
+    def joined(self, other: EnvyFreeBundles) -> EnvyFreeBundles:
+        """The better bundles with the better multipliers, after the steps of ``other``."""
+        envious = self.envy > PROVEN, -self.objective
+        bundles = other if (other.envy > PROVEN, -other.objective) < envious else self
+        duals = other if other.bound < self.bound else self
+        own = {name: getattr(bundles, name) for name in ("bundles", "objective", "envy")}
+        return replace(duals, **own, steps=other.steps)
 
     @property
     def proven(self) -> bool:
@@ -133,13 +166,13 @@ def best_bundles(market: BundleMarket, options: Options, began: float) -> EnvyFr
     best = _equal_split(market)
     if best.proven:
         return best
-    iterate = _start(market)
+    found, iterate = best, _start(market)
     for step in range(STEPS):
         if options.time_limit is not None and time.perf_counter() - began > options.time_limit:
             raise NotSolved.out_of_time(options.time_limit)
-        added = iterate.with_rows(near=best.gap > EARLY)
+        added = iterate.with_rows(found.gap)
         found = added.result(step)
-        best = min(best, found, key=lambda b: (b.envy > PROVEN, b.gap))
+        best = best.joined(found)
         if best.proven or not np.isfinite(found.gap):
             break
         iterate = _stepped(added)
@@ -152,8 +185,8 @@ def _equal_split(market: BundleMarket) -> EnvyFreeBundles:
     value = market.taste @ market.capacity / market.weight.sum()
     prices = (market.gain[:, None] * market.taste / market.weight[:, None]).max(axis=0)
     bundles = np.tile(market.capacity / market.weight.sum(), (len(value), 1))
-    gap = 1 - float(market.gain @ value / (prices @ market.capacity))
-    return EnvyFreeBundles(bundles, none, none, np.empty(0), gap, 0.0, 0)
+    objective, bound = float(market.gain @ value), float(prices @ market.capacity)
+    return EnvyFreeBundles(bundles, none, none, np.empty(0), prices, objective, bound, 0.0, 0)
 
 
 class _Pairs:
@@ -165,6 +198,13 @@ class _Pairs:
         self._tastes = taste
         self.count = np.bincount(envied, minlength=len(taste))
         self.first = np.cumsum(self.count) - self.count
+
+    def padded(self, batch: Positions) -> tuple[Positions, NDArray[np.bool_]]:
+        """Positions of the rows towards each tenant of ``batch``, and which of them are no padding."""
+        count = self.count[batch]
+        place = np.arange(count.max())
+        valid = place < count[:, None]
+        return np.where(valid, self.first[batch][:, None] + place, 0), valid
 
     def by_envied(self, values: Floats) -> Floats:
         """(n, …) sums of ``values``, one row per pair, over the pairs of each envied tenant."""
@@ -228,8 +268,8 @@ class _Iterate:
         """(n, k) objective per GPU, with the multipliers of all envy rows."""
         return self.market.gain[:, None] * self.market.taste + self.pairs.demand(self.f)
 
-    def with_rows(self, *, near: bool) -> _Iterate:
-        """With the rows that have the least slack among those left out; unless ``near``, only violated ones."""
+    def with_rows(self, gap: float) -> _Iterate:
+        """With rows of least slack among those left out, in late steps only violated ones, and without idle rows."""
         value, pairs, n = self.value, self.pairs, len(self.y)
         slack = value[:, None] - self.market.taste @ self.y.T
         slack[pairs.envious, pairs.envied] = np.inf
@@ -238,16 +278,20 @@ class _Iterate:
         envied = np.argpartition(slack, few - 1, axis=1)[:, :few].ravel()
         envious = np.repeat(np.arange(n), few)
         least = slack[envious, envied]
-        limit = self._small_slack() if near else -FINE * value
+        small, central = self._small_slack(), np.sqrt(self.mu * value / self.lam)
+        limit = small if gap > EARLY else -FINE * value
         new = least < limit[envious]
-        if not new.any():
+        kept = np.ones(len(self.f), dtype=bool)
+        if gap > DROPPING and len(kept) > max(FEW_ROWS, FIRST_ROWS * n):
+            kept = self._kept(IDLE * np.maximum(small, central))
+        if kept.all() and not new.any():
             return self
-        envious, envied, mu = envious[new], envied[new], self.mu
-        slack = np.maximum(least[new], np.sqrt(mu * (value / self.lam)[envious]))
-        i, j = np.concatenate([pairs.envious, envious]), np.concatenate([pairs.envied, envied])
+        envious, envied = envious[new], envied[new]
+        added = np.maximum(least[new], central[envious])
+        i, j = np.concatenate([pairs.envious[kept], envious]), np.concatenate([pairs.envied[kept], envied])
         order = np.lexsort((i, j))
-        primal = np.concatenate([self.slack, slack])[order]
-        dual = np.concatenate([self.f, mu / slack])[order]
+        primal = np.concatenate([self.slack[kept], added])[order]
+        dual = np.concatenate([self.f[kept], self.mu / added])[order]
         start = len(self.primal) - len(self.slack)
         return _Iterate(
             self.market,
@@ -255,6 +299,14 @@ class _Iterate:
             np.concatenate([self.primal[:start], primal]),
             np.concatenate([self.dual[:start], dual]),
         )
+
+    def _kept(self, limit: Floats) -> NDArray[np.bool_]:
+        """(r,) the rows with a slack up to ``limit`` (n,) and, for each envied tenant, the closest to it."""
+        pairs = self.pairs
+        ratio = self.slack / limit[pairs.envious]
+        kept = ratio <= 1
+        kept[np.lexsort((ratio, pairs.envied))[pairs.first]] = True
+        return kept
 
     def _small_slack(self) -> Floats:
         """(n,) the slack that all but ``MORE_ROWS`` rows of a tenant exceed."""
@@ -270,9 +322,11 @@ class _Iterate:
         value = np.einsum("nk,nk->n", market.taste, bundles)
         fits = (market.capacity / (market.weight @ bundles)).min()
         bound = np.maximum((self.reduced_gain() / market.weight[:, None]).max(axis=0), 0.0) @ market.capacity
-        envy = ((market.taste @ bundles.T).max(axis=1) / value).max() - 1
-        gap = 1 - float(market.gain @ value * fits / bound)
-        return EnvyFreeBundles(bundles, self.pairs.envious, self.pairs.envied, self.f, gap, float(envy), steps)
+        envy = float(((market.taste @ bundles.T).max(axis=1) / value).max() - 1)
+        objective, rows = float(market.gain @ value * fits), self.pairs
+        return EnvyFreeBundles(
+            bundles, rows.envious, rows.envied, self.f, self.price, objective, float(bound), envy, steps
+        )
 
 
 def _start(market: BundleMarket) -> _Iterate:
@@ -288,7 +342,8 @@ def _start(market: BundleMarket) -> _Iterate:
     pairs = _first_pairs(taste, value[:, None] - taste @ y.T)
     slack = np.maximum(pairs.slack(y), FIRST_SLACK * value[pairs.envious])
     left = np.maximum(market.capacity - market.weight @ y, 0.05 * market.capacity)
-    price = 2 * float(market.gain @ value) / market.capacity / len(left)
+    price = market.gain @ taste
+    price *= 2 * float(market.gain @ value) / float(price @ market.capacity)
     f = 0.5 * (market.gain / np.bincount(pairs.envious, minlength=n))[pairs.envious]
     paid = market.weight[:, None] * price
     x = np.maximum(paid - 0.5 * market.gain[:, None] * taste, 0.1 * paid)
@@ -299,7 +354,7 @@ def _first_pairs(taste: Floats, slack: Floats) -> _Pairs:
     """The rows of least ``slack`` (n, n) of each tenant, and those in the other direction."""
     n = len(taste)
     np.fill_diagonal(slack, np.inf)
-    few = min(FIRST_ROWS, n - 1)
+    few = min(max(FIRST_ROWS, FEW_ROWS // n), n - 1)
     j = np.argpartition(slack, few - 1, axis=1)[:, :few].ravel()
     i = np.repeat(np.arange(n), few)
     envied, envious = np.divmod(np.unique(np.concatenate([j * n + i, i * n + j])), n)
@@ -314,7 +369,8 @@ def _stepped(now: _Iterate) -> _Iterate:
     reached = (now.primal + _longest(now.primal, primal) * primal) @ (now.dual + _longest(now.dual, dual) * dual)
     needed = PROVEN / 2 * float(now.market.gain @ now.value) / len(products)
     target = max(float(reached / len(products) / mu) ** 3 * mu, LEAST_TARGET * needed)
-    primal, dual = system.towards(target - products - np.clip(primal * dual, -mu, mu))
+    second_order = np.clip(primal * dual, -SECOND_ORDER * mu, SECOND_ORDER * mu)
+    primal, dual = system.towards(target - products - second_order)
     return _Iterate(
         now.market,
         now.pairs,
@@ -406,13 +462,10 @@ class _NewtonSystem:
         scaled = root[:, None] * seen
         triangle, self.held, self.own_held = np.empty((n, free, free)), np.empty_like(seen), np.empty((n, free))
         for batch in _batches(self.pairs.count):
-            count = self.pairs.count[batch]
-            place = np.arange(count.max())
-            valid = place < count[:, None]
-            at = np.where(valid, self.pairs.first[batch][:, None] + place, 0)
+            at, valid = self.pairs.padded(batch)
             top = np.where(valid[:, :, None], scaled[at], 0.0)
             q, triangle[batch] = np.linalg.qr(np.concatenate([top, bottom[batch]], axis=1))
-            self.held[at[valid]] = q[:, : len(place)][valid]
+            self.held[at[valid]] = q[:, : at.shape[1]][valid]
             self.own_held[batch] = q[:, -1] * (root_own[batch, 0] * self.unit[batch])[:, None]
         self.held *= root[:, None]
         self.own_held -= self.pairs.by_envied(part[:, None] * self.held)
@@ -422,11 +475,22 @@ class _NewtonSystem:
         """(n, n) the quadratic form in du that remains."""
         pairs, n = self.pairs, len(self.rows)
         matrix = np.zeros((n, n))
-        for j, (first, count) in enumerate(zip(pairs.first.tolist(), pairs.count.tolist(), strict=True)):
-            its = slice(first, first + count)
-            who = np.append(pairs.envious[its], j)
-            held = np.concatenate([self.held[its], self.own_held[j : j + 1]])
-            matrix[who[:, None], who] -= held @ held.T
+        tenant = np.concatenate([pairs.envious, self.rows])
+        held = np.concatenate([self.held, self.own_held])
+        for batch in _batches(pairs.count):
+            at, valid = pairs.padded(batch)
+            at = np.concatenate([at, len(self.held) + batch[:, None]], axis=1)
+            part_of = held[at]
+            part_of[:, :-1][~valid] = 0.0
+            who = tenant[at]
+            if at.shape[1] > n // MANY:
+                wide = np.zeros((len(batch), n, held.shape[1]))
+                np.add.at(wide, (np.arange(len(batch))[:, None], who), part_of)
+                columns = wide.transpose(1, 0, 2).reshape(n, -1)
+                matrix -= columns @ columns.T
+            else:
+                place = (who[:, :, None] * n + who[:, None, :]).ravel()
+                np.subtract.at(matrix.reshape(-1), place, (part_of @ part_of.transpose(0, 2, 1)).ravel())
         matrix[pairs.envious, pairs.envied] -= self.d * part
         matrix[pairs.envied, pairs.envious] -= self.d * part
         matrix[self.rows, self.rows] += pairs.by_envious(self.d) + pairs.by_envied(self.d * part * part) + own
@@ -481,7 +545,8 @@ def _batches(count: Positions) -> Iterator[Positions]:
     order = np.argsort(count, kind="stable")
     sizes, start = count[order], 0
     while start < len(order):
-        end = min(int(np.searchsorted(sizes, 1.3 * sizes[start] + 3, side="right")), start + 200)
+        few = max(1, 10**6 // int(sizes[start]) ** 2)
+        end = min(int(np.searchsorted(sizes, 1.3 * sizes[start] + 3, side="right")), start + min(few, 200))
         yield order[start:end]
         start = end
 

@@ -3,31 +3,38 @@
 Tenants of one taste (speeds up to a factor) take the same bundle (GPUs per unit of weight), since the mean of envy-free
 bundles is envy-free. :func:`~hetopt.models.oef.bundle_interior_point.best_bundles` solves the market of distinct
 tastes, and :func:`proven_point` maps bundles and multipliers to the whole program, where they prove optimality.
+
+**Nearly equal tastes.** If every entry of t[i] is within the relative distance a of t[c], the bundle of c in a market
+without i is also free of envy for i up to 2 a of its value: ``t[i].(y[j] - y[c]) <= t[c].(y[j] - y[c]) + a t[c].(y[j] +
+y[c])``, with ``t[c].y[j] <= t[c].y[c]``. So tastes closer than ``ALIKE`` are solved as one. Weak duality holds for any
+multipliers, but errors raise columns of small tenants most, and one such column raises a price for all: what it exceeds
+the price by is moved to a large tenant by a further envy row (:func:`_levelled`), where it counts little.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
-from hetopt.models.fairness_components import EnvyFree, row_of_pair
+from hetopt.models.fairness_components import EnvyFree, pair_of_row, row_of_pair
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.bundle_interior_point import BundleMarket, best_bundles
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
 from hetopt.solving.optimising import Method, exactly, optimise
 from hetopt.solving.options import Options
-from hetopt.tolerances import FEASIBILITY, FINE
+from hetopt.tolerances import ALIKE, FEASIBILITY, FINE, PROVEN
 
 Duals = tuple[Positions, Positions, Floats]
 """(envious, envied, dual) of envy rows."""
 
 
 def proven_point(
-    compiled: Compiled, kind: Positions, bundles: Floats, duals: Duals, seconds: float, passes: int
+    compiled: Compiled, kind: Positions, bundles: Floats, duals: Duals, price: Floats, seconds: float, passes: int
 ) -> Point:
     """The point of ``bundles`` and the bound of ``duals``.
 
@@ -41,6 +48,8 @@ def proven_point(
         (n, k) GPUs per unit of weight, in any unit.
     duals:
         Duals of envy rows between tenants of the market, objective per unit of taste.
+    price:
+        (k,) prices of GPUs, objective per GPU, that columns should not exceed; see :func:`_levelled`.
 
     Returns
     -------
@@ -49,27 +58,54 @@ def proven_point(
         which no column has a positive reduced cost.
     """
     entities = compiled.entities
-    n, k = entities.shape
     share = _shares(entities, bundles)
-    first, second, dual = _between_entities(entities, kind, duals)
+    duals = _between_entities(entities, kind, duals)
+    point, excess = _with_duals(compiled, share, duals, price)
+    if point.bound - point.objective > PROVEN * point.bound:
+        levelled, _ = _with_duals(compiled, share, _levelled(entities, excess, duals), price)
+        point = min(point, levelled, key=lambda p: p.bound)
+    return replace(point, seconds=seconds, passes=passes)
+
+
+def _with_duals(compiled: Compiled, share: Floats, duals: Duals, price: Floats) -> tuple[Point, Floats]:
+    """The point of ``share`` with the bound of ``duals``, and (n, k) by how much columns exceed ``price`` per GPU."""
+    entities, (first, second, dual) = compiled.entities, duals
+    n, k = entities.shape
     ((name, family),) = compiled.lazy_families
     cuts = compiled.cuts([(name, family.make(row_of_pair(first, second, n)))])
     program, at = compiled.program.with_rows(cuts), compiled.rows_of("capacity")
     gain = (program.c - cuts.matrix.T @ dual).reshape(n, k)
-    prices = np.maximum(np.where(entities.allowed, gain / entities.demand[:, None], 0.0).max(axis=0), 0.0)
+    per_gpu = np.where(entities.allowed, gain / entities.demand[:, None], 0.0)
+    prices = np.maximum(per_gpu.max(axis=0), 0.0)
     row_dual = np.zeros(program.shape[0])
     row_dual[at], row_dual[len(row_dual) - len(dual) :] = prices, dual
-    return Point(
-        program,
-        share.ravel(),
-        objective=float(program.c @ share.ravel()),
-        bound=float(prices @ entities.capacity),
-        status="optimal",
-        row_dual=row_dual,
-        seconds=seconds,
-        method="bundles",
-        passes=passes,
+    objective, bound = float(program.c @ share.ravel()), float(prices @ entities.capacity)
+    point = Point(
+        program, share.ravel(), objective=objective, bound=bound, status="optimal", row_dual=row_dual, method="bundles"
     )
+    return point, np.maximum(per_gpu - price, 0.0)
+
+
+def _levelled(entities: Entities, excess: Floats, duals: Duals) -> Duals:
+    """Duals that move the ``excess`` (n, k) of columns to those of the tenants with most weight times speed.
+
+    An envy row of tenant e towards o with dual f takes f weight[e] speed[e] from o and adds f weight[o] speed[e] to e:
+    the prices of small tenants, which errors of the multipliers raise most, fall at little cost to large ones.
+    """
+    able = np.where(entities.allowed, entities.per_gpu, 0.0) * entities.weight[:, None]
+    large, k = able.argmax(axis=0), able.shape[1]
+    excess = np.where(able[large, np.arange(k)] > 0, excess, 0.0)
+    excess[large, np.arange(k)] = 0.0
+    second, on = np.nonzero(excess)
+    first = large[on]
+    second, first, on = (part[first != second] for part in (second, first, on))
+    n = len(able)
+    row, place = np.unique(
+        np.concatenate([row_of_pair(*duals[:2], n), row_of_pair(first, second, n)]), return_inverse=True
+    )
+    dual = np.zeros(len(row))
+    np.add.at(dual, place, np.concatenate([duals[2], -excess[second, on] / able[first, on]]))
+    return *pair_of_row(row, n), dual
 
 
 def _shares(entities: Entities, bundles: Floats) -> Floats:
@@ -99,10 +135,14 @@ def _between_entities(entities: Entities, kind: Positions, duals: Duals) -> Dual
 
 def _across(weight: Floats, members: list[Positions], duals: Duals) -> list[Duals]:
     """Duals between tenants of the market, divided among their entities by weight."""
-    result: list[Duals] = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))]
-    for a, b, dual in zip(*(f.tolist() for f in duals), strict=True):
+    size = np.array([len(own) for own in members])
+    head = np.array([own[0] for own in members])
+    envious, envied, dual = duals
+    single = (size[envious] == 1) & (size[envied] == 1)
+    result: list[Duals] = [(head[envious[single]], head[envied[single]], dual[single])]
+    for a, b, part_of in zip(*(f[~single].tolist() for f in duals), strict=True):
         first, second, part = _overlaps(weight[members[a]], weight[members[b]])
-        result.append((members[a][first], members[b][second], dual * part))
+        result.append((members[a][first], members[b][second], part_of * part))
     return result
 
 
@@ -143,24 +183,45 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
         The time limit of ``options`` was reached.
     """
     point = bundled_point(compiled, options)
-    if point.bound - point.objective <= FEASIBILITY * point.bound:
+    if _accurate(point):
         return point
     return optimise(compiled.program, options, compiled.separation())
 
 
+def _accurate(point: Point) -> bool:
+    return point.bound - point.objective <= FEASIBILITY * point.bound
+
+
 def bundled_point(compiled: Compiled, options: Options) -> Point:
-    """:func:`by_bundles` for any size, and without the check of the proof."""
+    """:func:`by_bundles` for any size, and without the check of the proof.
+
+    Tastes apart by up to ``ALIKE`` count as one first, since rounding would lose what distinguishes them; if the proof
+    fails, each counts, and the better bundles and multipliers of both are taken.
+    """
     began, entities = time.perf_counter(), compiled.entities
-    taste, kind = _tastes(entities)
+    distinct = _tastes(entities)
+    merged = _merged(*distinct)
+    point = _of_tastes(compiled, options, began, *merged)
+    if _accurate(point) or len(merged[0]) == len(distinct[0]):
+        return point
+    other = _of_tastes(compiled, options, began, *distinct)
+    duals, shares = min(point, other, key=lambda p: p.bound), max(point, other, key=lambda p: p.objective)
+    passes = point.passes + other.passes
+    return replace(duals, x=shares.x, objective=shares.objective, seconds=other.seconds, passes=passes)
+
+
+def _of_tastes(compiled: Compiled, options: Options, began: float, taste: Floats, kind: Positions) -> Point:
+    """The point of the market of these tastes, of which entity e has ``kind[e]``."""
+    entities = compiled.entities
     served, types = np.flatnonzero(taste.any(axis=1)), np.flatnonzero(taste.any(axis=0))
-    bundles, none = np.zeros(taste.shape), np.empty(0, dtype=np.intp)
+    bundles, price, none = np.zeros(taste.shape), np.zeros(taste.shape[1]), np.empty(0, dtype=np.intp)
     duals, steps = (none, none, np.empty(0)), 0
     if len(served):
-        market, unit = _market(entities, taste, kind, served, types)
+        market, unit, weight = _market(entities, taste, kind, served, types)
         found = best_bundles(market, options, began)
-        bundles[np.ix_(served, types)] = found.bundles
+        bundles[np.ix_(served, types)], price[types] = found.bundles, found.price * unit / weight
         duals, steps = (served[found.envious], served[found.envied], unit * found.dual), found.steps
-    return proven_point(compiled, kind, bundles[kind], duals, time.perf_counter() - began, steps)
+    return proven_point(compiled, kind, bundles[kind], duals, price, time.perf_counter() - began, steps)
 
 
 def _top(entities: Entities) -> Floats:
@@ -176,16 +237,27 @@ def _tastes(entities: Entities) -> tuple[Floats, Positions]:
     return taste, kind.ravel()
 
 
+def _merged(taste: Floats, kind: Positions) -> tuple[Floats, Positions]:
+    """With one of all tastes whose entries differ relatively by up to ``ALIKE`` from it."""
+    group, first = np.full(len(taste), -1), list[int]()
+    for i, own in enumerate(taste):
+        if group[i] < 0:
+            rest = np.flatnonzero(group < 0)
+            group[rest[(np.abs(taste[rest] - own) <= ALIKE * own).all(axis=1)]] = len(first)
+            first.append(i)
+    return taste[first], group[kind]
+
+
 def _market(
     entities: Entities, taste: Floats, kind: Positions, served: Positions, types: Positions
-) -> tuple[BundleMarket, float]:
-    """The market of the tastes ``served`` over ``types``, and the unit of its objective."""
+) -> tuple[BundleMarket, float, float]:
+    """The market of the tastes ``served`` over ``types``, and the units of its objective and of weight."""
     weight = np.bincount(kind, entities.weight)[served]
     gain = np.bincount(kind, entities.weight * _top(entities))[served]
     capacity, unit = entities.capacity[types], float(gain.mean())
     part = taste[np.ix_(served, types)]
     scaled = capacity / capacity.max() * len(served)
-    return BundleMarket(part, gain / unit, weight / weight.mean(), scaled), unit
+    return BundleMarket(part, gain / unit, weight / weight.mean(), scaled), unit, float(weight.mean())
 
 
 def _serves(compiled: Compiled) -> bool:
