@@ -242,23 +242,6 @@ ROUNDS = (
 """Families of jobs in gangs."""
 
 
-FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
-    "oef-noncooperative": (
-        (Family("integers", gpus="equal", second="six orders", power=2.0, digits=2), 276),
-        (Family("integers", gpus="equal", power=2.0, digits=2), 2),
-        (Family("generic", gpus="equal", noise=10.0**-6), 733),
-        (Family("integers", gpus="tiny", power=0.1), 68),
-    ),
-    "fft": (
-        (Family("generic", gangs="one large", noise=0.1), 536),
-        (Family("generic", gangs="sixteen sizes", spread=6.0), 254),
-        (Family("generic", gangs="sixteen sizes", spread=6.0), 268),
-        (Family("noisy models", gangs="sixteen sizes", second="alike"), 0),
-    ),
-}
-"""Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""
-
-
 def tuning(families: Iterable[Family]) -> list[Family]:
     """The half on which parameters may be chosen."""
     return list(families)[::2]
@@ -355,6 +338,33 @@ ON_NODES = (
     NodeFamily("curve", gangs="threes", nodes="each", utility="finished", cards=2.0),
 )
 """Families of jobs on nodes."""
+
+
+FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
+    "oef-noncooperative": (
+        (Family("integers", gpus="equal", second="six orders", power=2.0, digits=2), 276),
+        (Family("integers", gpus="equal", power=2.0, digits=2), 2),
+        (Family("generic", gpus="equal", noise=10.0**-6), 733),
+        (Family("integers", gpus="tiny", power=0.1), 68),
+    ),
+    "fft": (
+        (Family("generic", gangs="one large", noise=0.1), 536),
+        (Family("generic", gangs="sixteen sizes", spread=6.0), 254),
+        (Family("generic", gangs="sixteen sizes", spread=6.0), 268),
+        (Family("noisy models", gangs="sixteen sizes", second="alike"), 0),
+    ),
+    "hadare": (
+        (
+            NodeFamily("unsorted", "geometric", "sixteen sizes", "equal", "few models", utility="finished", cards=2.0),
+            864,
+        ),
+        (NodeFamily("unsorted", gangs="sixteen sizes", second="incompatible", utility="finished", cards=2.0), 0),
+        (NodeFamily("few models", gangs="sixteen sizes", utility="finished", cards=4.0), 0),
+        (NodeFamily("unsorted", gangs="threes", nodes="pairs", utility="finished", cards=2.0), 0),
+        (NodeFamily("unsorted", gangs="even", nodes="single", utility="finished", cards=2.0), 0),
+    ),
+}
+"""Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""
 
 
 def on_nodes(family: NodeFamily, seed: int, number: int, types: int, nodes: int) -> hetopt.Instance:

@@ -95,7 +95,11 @@ def changed(draw: np.random.Generator, family: Family, inputs: str) -> Family:
     if inputs != "tenants":
         choices["gangs"] = list(GANGS)
     if inputs == "nodes":
-        choices |= {"nodes": list(NODES), "utility": list(UTILITIES), "cards": [0.0, 0.5, 2.0, 4.0]}
+        choices |= {
+            "nodes": list(NODES),
+            "utility": [u for u in UTILITIES if "deadline" not in u],
+            "cards": [0.0, 0.5, 2.0, 4.0],
+        }
     name = str(draw.choice(list(choices)))
     options = choices[name]
     return replace(family, **{name: options[int(draw.integers(len(options)))]})
