@@ -361,8 +361,11 @@ def check_replicas(job: Job, hosts: Hosts, replicas: Mapping[str, Sequence[int]]
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
     """Raise :class:`InvalidPlan` unless every planned job is placed as planned or waits, and no server is overused."""
     jobs, used = plan.entities, dict[tuple[str, str], int]()
-    for name in sorted((placement.hosts.keys() | placement.replicas.keys()) - jobs.position.keys())[:1]:
-        raise InvalidPlan(f"the placement names job {name!r}, which the plan does not have")
+    for named in (placement.hosts.keys(), placement.replicas.keys()):
+        if not named <= jobs.position.keys():
+            raise InvalidPlan(
+                f"the placement names job {min(named - jobs.position.keys())!r}, which the plan does not have"
+            )
     types, cells, numbers = {t: k for k, t in enumerate(jobs.types)}, list[int](), list[int]()
     for name, hosts in placement.hosts.items():
         row = jobs.position[name] * len(types)
