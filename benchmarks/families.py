@@ -242,30 +242,6 @@ ROUNDS = (
 """Families of jobs in gangs."""
 
 
-FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
-    "oef-noncooperative": (
-        (Family("integers", gpus="equal", second="six orders", power=2.0, digits=2), 276),
-        (Family("integers", gpus="equal", power=2.0, digits=2), 2),
-        (Family("generic", gpus="equal", noise=10.0**-6), 733),
-        (Family("integers", gpus="tiny", power=0.1), 68),
-    ),
-    "fft": (
-        (Family("generic", gangs="one large", noise=0.1), 536),
-        (Family("generic", gangs="sixteen sizes", spread=6.0), 254),
-        (Family("generic", gangs="sixteen sizes", spread=6.0), 268),
-        (Family("noisy models", gangs="sixteen sizes", second="alike"), 0),
-        (Family("generic", gangs="one large", second="unsorted", noise=10.0**-6), 148),
-        (
-            Family("generic", gangs="one large", second="few models", power=0.3, spread=1.0, noise=10.0**-9, digits=1),
-            798,
-        ),
-        (Family("alike", gangs="eight sizes", second="few models"), 0),
-        (Family("generic", gangs="one large", second="unsorted", digits=3), 465),
-    ),
-}
-"""Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""
-
-
 def market(family: Family, seed: int, tenants: int, types: int, gpus: int | None = None) -> hetopt.Instance:
     """Tenants with the family's speeds and weights; 55 GPUs of each type on average if ``gpus`` is None."""
     draw = family.draw(seed)
@@ -365,6 +341,41 @@ def tuning(families: Iterable[Family]) -> list[Family]:
 def judging(families: Iterable[Family]) -> list[Family]:
     """Those that no choice of a parameter has seen."""
     return [family for family in families if family not in TUNING]
+
+
+FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
+    "oef-noncooperative": (
+        (Family("integers", gpus="equal", second="six orders", power=2.0, digits=2), 276),
+        (Family("integers", gpus="equal", power=2.0, digits=2), 2),
+        (Family("generic", gpus="equal", noise=10.0**-6), 733),
+        (Family("integers", gpus="tiny", power=0.1), 68),
+    ),
+    "fft": (
+        (Family("generic", gangs="one large", noise=0.1), 536),
+        (Family("generic", gangs="sixteen sizes", spread=6.0), 254),
+        (Family("generic", gangs="sixteen sizes", spread=6.0), 268),
+        (Family("noisy models", gangs="sixteen sizes", second="alike"), 0),
+        (Family("generic", gangs="one large", second="unsorted", noise=10.0**-6), 148),
+        (
+            Family("generic", gangs="one large", second="few models", power=0.3, spread=1.0, noise=10.0**-9, digits=1),
+            798,
+        ),
+        (Family("alike", gangs="eight sizes", second="few models"), 0),
+        (Family("generic", gangs="one large", second="unsorted", digits=3), 465),
+        (Family("six orders", gangs="eight sizes", spread=6.0), 766),
+    ),
+    "hadare": (
+        (
+            NodeFamily("unsorted", "geometric", "sixteen sizes", "equal", "few models", utility="finished", cards=2.0),
+            864,
+        ),
+        (NodeFamily("unsorted", gangs="sixteen sizes", second="incompatible", utility="finished", cards=2.0), 0),
+        (NodeFamily("few models", gangs="sixteen sizes", utility="finished", cards=4.0), 0),
+        (NodeFamily("unsorted", gangs="threes", nodes="pairs", utility="finished", cards=2.0), 0),
+        (NodeFamily("unsorted", gangs="even", nodes="single", utility="finished", cards=2.0), 0),
+    ),
+}
+"""Method of `slow_inputs.METHODS` -> (family, seed) of inputs that the search found slow."""
 
 
 def on_nodes(family: NodeFamily, seed: int, number: int, types: int, nodes: int) -> hetopt.Instance:

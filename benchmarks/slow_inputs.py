@@ -14,14 +14,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from families import GANGS, GPUS, MARKETS, ROUNDS, SPEEDS, WEIGHTS, Family, jobs, market
+from families import GANGS, GPUS, MARKETS, NODES, ON_NODES, ROUNDS, SPEEDS, WEIGHTS, Family, jobs, market, on_nodes
 
 import hetopt
 from hetopt.models import ceei, fft, gavel, hadar, hadare, oef
+from hetopt.models.hadar.utilities import UTILITIES
 from hetopt.tolerances import GAP
 
 SURVIVORS = 8
 """Inputs that are changed further."""
+
+
+INPUTS: dict[str, tuple[Callable[..., hetopt.Instance], Sequence[Family]]] = {
+    "tenants": (market, MARKETS),
+    "jobs": (jobs, ROUNDS),
+    "nodes": (on_nodes, ON_NODES),
+}
+"""Kind of inputs -> how one is drawn, and the families to begin with."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +42,20 @@ class Method:
     run:
         Solves an instance.
     size, types, gpus:
-        Size of the instances.
-    gangs:
-        Whether it is for jobs in gangs; otherwise for tenants.
+        Size of the instances; nodes instead of GPUs for jobs on nodes.
+    inputs:
+        Kind of its inputs.
     """
 
     run: Callable[[hetopt.Instance], Any]
     size: int
     types: int
     gpus: int
-    gangs: bool = False
+    inputs: str = "tenants"
 
     def seconds(self, family: Family, seed: int) -> float:
         """CPU time for one input."""
-        make = jobs if self.gangs else market
-        inst = make(family, seed, self.size, self.types, self.gpus)
+        inst = INPUTS[self.inputs][0](family, seed, self.size, self.types, self.gpus)
         began = time.process_time()
         self.run(inst)
         return time.process_time() - began
@@ -62,17 +70,17 @@ METHODS = {
     "oef-noncooperative": Method(solving(oef.noncooperative()), 5_000, 10, 550),
     "oef-cooperative": Method(solving(oef.cooperative()), 200, 10, 550),
     "ceei": Method(solving(ceei.equal_budgets()), 1_000, 3, 300),
-    "max-min": Method(solving(gavel.max_min_fairness()), 2_048, 3, 1_536, gangs=True),
-    "makespan": Method(solving(gavel.makespan()), 2_048, 3, 1_536, gangs=True),
-    "finish-time fairness": Method(solving(gavel.finish_time_fairness()), 2_048, 3, 1_536, gangs=True),
-    "mean completion time": Method(solving(gavel.mean_completion_time()), 2_048, 3, 1_536, gangs=True),
-    "fft": Method(fft.FFT(options=hetopt.Options(gap=100 * GAP)), 4_000, 8, 1_000, gangs=True),
-    "hadar": Method(hadar.Hadar(), 2_048, 3, 240, gangs=True),
-    "hadare": Method(hadare.HadarE(), 2_048, 3, 240, gangs=True),
+    "max-min": Method(solving(gavel.max_min_fairness()), 2_048, 3, 1_536, inputs="jobs"),
+    "makespan": Method(solving(gavel.makespan()), 2_048, 3, 1_536, inputs="jobs"),
+    "finish-time fairness": Method(solving(gavel.finish_time_fairness()), 2_048, 3, 1_536, inputs="jobs"),
+    "mean completion time": Method(solving(gavel.mean_completion_time()), 2_048, 3, 1_536, inputs="jobs"),
+    "fft": Method(fft.FFT(options=hetopt.Options(gap=100 * GAP)), 4_000, 8, 1_000, inputs="jobs"),
+    "hadar": Method(hadar.Hadar(), 2_048, 3, 60, inputs="nodes"),
+    "hadare": Method(hadare.HadarE(), 2_048, 3, 60, inputs="nodes"),
 }
 
 
-def changed(draw: np.random.Generator, family: Family, gangs: bool) -> Family:
+def changed(draw: np.random.Generator, family: Family, inputs: str) -> Family:
     """``family`` with one other setting."""
     choices: dict[str, Sequence[Any]] = {
         "speeds": list(SPEEDS),
@@ -84,8 +92,14 @@ def changed(draw: np.random.Generator, family: Family, gangs: bool) -> Family:
         "noise": [0.0, 10.0**-9, 10.0**-6, 0.001, 0.1, 1.0],
         "digits": [0, 1, 2, 3],
     }
-    if gangs:
+    if inputs != "tenants":
         choices["gangs"] = list(GANGS)
+    if inputs == "nodes":
+        choices |= {
+            "nodes": list(NODES),
+            "utility": [u for u in UTILITIES if "deadline" not in u],
+            "cards": [0.0, 0.5, 2.0, 4.0],
+        }
     name = str(draw.choice(list(choices)))
     options = choices[name]
     return replace(family, **{name: options[int(draw.integers(len(options)))]})
@@ -96,7 +110,7 @@ def slowest(
 ) -> list[tuple[float, Family, int]]:
     """The inputs tried, slowest first: (CPU seconds, family, seed)."""
     draw = np.random.default_rng(seed)
-    found = [(method.seconds(family, 0), family, 0) for family in (ROUNDS if method.gangs else MARKETS)]
+    found = [(method.seconds(family, 0), family, 0) for family in INPUTS[method.inputs][1]]
     median = statistics.median(seconds for seconds, _, _ in found)
     known = {(family, number) for _, family, number in found}
     worst = 0.0
@@ -109,7 +123,7 @@ def slowest(
         if draw.random() < 0.2:
             number = int(draw.integers(1_000))
         else:
-            family = changed(draw, family, method.gangs)
+            family = changed(draw, family, method.inputs)
         if (family, number) in known:
             continue
         known.add((family, number))

@@ -17,7 +17,7 @@ from hetopt import Cluster, Instance, InvalidOption, Job, NotSolved, Server
 from hetopt.models import hadar
 from hetopt.models.hadar.appraisal import RoundSettings, appraise, open_market, serial_seconds
 from hetopt.models.hadar.job_selection import _Recursion, take_all
-from hetopt.models.hadar.round_market import Bid, GPUMarket, find_offer, offer_model
+from hetopt.models.hadar.round_market import Bid, GPUMarket, SpreadBids, find_offer, offer_model
 from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, scale
 
@@ -143,6 +143,28 @@ def test_costs_stay_right_as_servers_fill(case: Round) -> None:
             assert fresh.costs(level.types) == filled.costs(level.types)
             assert fresh.on_one_server(level.types, bid.gpus) == filled.on_one_server(level.types, bid.gpus)
             assert fresh.anywhere(level.types, bid.gpus) == filled.anywhere(level.types, bid.gpus)
+
+
+@given(rounds(jobs=(1, 6), most_demand=7), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_payoffs_of_gangs_on_several_servers_are_bounded(case: Round, expected: bool) -> None:
+    """Before and after one of them took its GPUs."""
+    market, bids = case
+    wide = {
+        bid.job: bid for bid in bids if all(market.on_one_server(own.types, bid.gpus) is None for own in bid.levels)
+    }
+    if expected:
+        market.expect_bids(wide.values())
+    spread, least = SpreadBids(wide), np.full(6, np.inf)
+    for bid in wide.values():
+        most, offers = spread.most(market, 6), {j: find_offer(market, own) for j, own in wide.items()}
+        for j, offer in offers.items():
+            slack = EQUAL * scale(wide[j].levels[0].value, 0.0 if offer is None else offer.payoff)
+            assert most[j] >= (-np.inf if offer is None else offer.payoff) - slack
+            assert most[j] <= least[j] + slack
+        least = most
+        if (taken := offers[bid.job]) is not None:
+            market.take(taken.gpus)
 
 
 def test_a_gang_is_spread_where_that_pays() -> None:

@@ -126,40 +126,42 @@ class FreeGPUs(dict[str, int]):
         return {server: i for i, server in enumerate(self._servers)}
 
     @cached_property
-    def _ascending(self) -> list[tuple[int, int]]:
-        """(free GPUs, position) of each server, sorted; built when it is first needed."""
-        return sorted((n, i) for i, n in enumerate(self.values()))
+    def _ascending(self) -> list[int]:
+        """``free GPUs * servers + position`` of each server, sorted; built when it is first needed."""
+        return sorted(n * len(self) + i for i, n in enumerate(self.values()))
 
-    def add(self, seats: Seats, sign: int = 1) -> None:
+    def add(self, seats: Mapping[str, int], sign: int = 1) -> None:
         """Free these seats; ``sign`` -1: take them."""
-        ordered: list[tuple[int, int]] | None = self.__dict__.get("_ascending")
+        ordered: list[int] | None = self.__dict__.get("_ascending")
         for server, n in seats.items():
+            free = self[server]
+            self[server] = now = free + sign * n
             if ordered is not None:
-                i = self._position[server]
-                del ordered[bisect_left(ordered, (self[server], i))]
-                insort(ordered, (self[server] + sign * n, i))
-            self[server] += sign * n
+                i, many = self._position[server], len(self)
+                del ordered[bisect_left(ordered, free * many + i)]
+                insort(ordered, now * many + i)
 
     def tightest(self, gpus: int, near: Collection[str], but: Collection[str] = ()) -> str | None:
         """The server with the fewest free GPUs among those with ``gpus``, if possible one of ``near``; None if none.
 
         Servers in ``but`` do not count. Ties go to the first server.
         """
-        fits = [(self[s], self._position[s]) for s in near if s not in but and self.get(s, 0) >= gpus]
-        if fits:
+        if near and (fits := [(self[s], self._position[s]) for s in near if s not in but and self.get(s, 0) >= gpus]):
             return self._servers[min(fits)[1]]
-        ordered = self._ascending
-        rest = (self._servers[ordered[at][1]] for at in range(bisect_left(ordered, (gpus,)), len(ordered)))
-        return next((server for server in rest if server not in but), None)
+        ordered, many = self._ascending, len(self)
+        for at in range(bisect_left(ordered, gpus * many), many):
+            if (server := self._servers[ordered[at] % many]) not in but:
+                return server
+        return None
 
     def emptiest_first(self, near: Collection[str]) -> Iterator[str]:
         """The servers with free GPUs, most first; of equal ones those of ``near`` first, then in their order."""
-        ordered, end = self._ascending, len(self._ascending)
-        while end and (most := ordered[end - 1][0]) > 0:
-            first = bisect_left(ordered, (most,))
+        ordered, end = self._ascending, len(self)
+        while end and (most := ordered[end - 1] // len(self)) > 0:
+            first = bisect_left(ordered, most * len(self))
             close = {self._position[s] for s in near if self.get(s) == most}
             yield from (self._servers[i] for i in sorted(close))
-            yield from (self._servers[i] for at in range(first, end) if (i := ordered[at][1]) not in close)
+            yield from (self._servers[i] for at in range(first, end) if (i := ordered[at] % len(self)) not in close)
             end = first
 
 
@@ -217,7 +219,7 @@ class PlannedGPUs(NamedTuple):
     job: Job
     gpu_type: str
     gpus: int
-    before: Seats
+    before: Mapping[str, int]
 
 
 class PlacementRun:
@@ -239,22 +241,22 @@ class PlacementRun:
     def __init__(
         self, plan: Plan, instance: Instance, whole: tuple[Parallelism, ...] = (), choose: SeatChoice | None = None
     ) -> None:
-        self.choose: SeatChoice = choose or (lambda _, gpus, free, near: pack(gpus, free, near))
         if plan.entities.kind != "jobs":
             raise InvalidPlan(
                 "the plan is over tenants; select their jobs first (hetopt.decisions.selection.LongestStarved)"
             )
-        self.whole, self.cluster, self.placed = whole, instance.cluster, instance.placed
+        self.choose, self.whole, self.cluster = choose, whole, instance.cluster
+        self.placed = dict(instance.placed.items())
         x = np.rint(plan.x).astype(int)
         rows, columns = np.nonzero(x)
         jobs = [instance.job[plan.entities.names[i]] for i in rows.tolist()]
         types = [plan.entities.types[k] for k in columns.tolist()]
         self.planned = [
-            PlannedGPUs(job, t, n, self._before(job.name, t))
+            PlannedGPUs(job, t, n, self._before(job.name, t) if job.name in self.placed else NOWHERE)
             for job, t, n in zip(jobs, types, x[rows, columns].tolist(), strict=True)
         ]
         self.free = {t: FreeGPUs(self.cluster.seats[t]) for t in plan.entities.types}
-        self.hosts: dict[str, dict[str, Seats]] = {}  # job -> GPU type -> server -> GPUs
+        self.hosts: dict[str, dict[str, Mapping[str, int]]] = {}  # job -> GPU type -> server -> GPUs
         self.waiting: dict[str, WaitReason] = {}
         self._fewest_servers: dict[tuple[str, int], int] = {}
 
@@ -262,7 +264,7 @@ class PlacementRun:
         """Keep the servers of jobs that stay, pack the others in the order of ``rank``, consolidate."""
         staying, others = list[PlannedGPUs](), list[PlannedGPUs]()
         for one in self.planned:
-            if sticky and sum(one.before.values()) == one.gpus:
+            if sticky and one.before and sum(one.before.values()) == one.gpus:
                 self._take(one.job.name, one.gpu_type, one.before)
                 staying.append(one)
             else:
@@ -275,25 +277,25 @@ class PlacementRun:
         return self._placement()
 
     def _before(self, job: str, gpu_type: str) -> Seats:
-        """The job's present seats on the type."""
-        return {server: n for server, gpus in self.placed.get(job, NOWHERE).items() if (n := gpus.get(gpu_type, 0))}
+        """The present seats on the type of a job that is placed."""
+        return {server: n for server, gpus in self.placed[job].items() if (n := gpus.get(gpu_type, 0))}
 
-    def _take(self, job: str, gpu_type: str, seats: Seats) -> None:
+    def _take(self, job: str, gpu_type: str, seats: Mapping[str, int]) -> None:
         self.free[gpu_type].add(seats, -1)
         self.hosts.setdefault(job, {})[gpu_type] = seats
 
-    def _release(self, job: str, gpu_type: str) -> Seats:
-        seats = self.hosts[job].pop(gpu_type)
-        self.free[gpu_type].add(seats)
-        return seats
+    def _release(self, job: str, gpu_type: str) -> None:
+        self.free[gpu_type].add(self.hosts[job].pop(gpu_type))
 
-    def _place(self, job: Job, gpu_type: str, gpus: int, before: Seats) -> None:
-        own = {server for seats in self.hosts.get(job.name, NOWHERE).values() for server in seats}
-        seats = self.choose(job, gpus, self.free[gpu_type], own.union(self.placed.get(job.name, NOWHERE)))
+    def _place(self, job: Job, gpu_type: str, gpus: int, before: Mapping[str, int]) -> None:
+        elsewhere = self.hosts.get(job.name, NOWHERE)  # on other types
+        own = {server for seats in elsewhere.values() for server in seats}
+        free, near = self.free[gpu_type], own.union(self.placed.get(job.name, NOWHERE))
+        seats = pack(gpus, free, near) if self.choose is None else self.choose(job, gpus, free, near)
         if seats is None:
             raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
         if job.parallelism in self.whole and len(own.union(seats)) > 1:
-            for other in list(self.hosts.get(job.name, NOWHERE)):
+            for other in list(elsewhere):
                 self._release(job.name, other)
             self.waiting[job.name] = NoServerFits(gpus, gpu_type, job.parallelism)
             return
@@ -331,7 +333,7 @@ class PlacementRun:
         return self._fewest_servers[gpu_type, gpus]
 
 
-def by_server(seats: Mapping[str, Seats]) -> Hosts:
+def by_server(seats: Mapping[str, Mapping[str, int]]) -> Hosts:
     """Server -> GPU type -> GPUs of a job, from GPU type -> server -> GPUs."""
     if len(seats) == 1:
         ((gpu_type, own),) = seats.items()

@@ -209,7 +209,7 @@ class DecisionSteps:
             placement = self.placer(plan, instance)
         if placement is not None:
             check_placement(plan, placement, instance)
-            x = np.where([[name not in placement.waiting] for name in plan.entities.names], x, 0.0)
+            x[[plan.entities.position[name] for name in placement.waiting if name in plan.entities.position]] = 0.0
             if twice := given_up.keys() & placement.given_up.keys():
                 raise InvalidPlan(f"plan and placement both report the loss {min(twice)!r}; rename one")
             given_up |= placement.given_up
@@ -361,11 +361,14 @@ def check_replicas(job: Job, hosts: Hosts, replicas: Mapping[str, Sequence[int]]
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
     """Raise :class:`InvalidPlan` unless every planned job is placed as planned or waits, and no server is overused."""
     jobs, used = plan.entities, dict[tuple[str, str], int]()
-    for name in {**placement.hosts, **placement.replicas}:
-        if name not in jobs.position:
-            raise InvalidPlan(f"the placement names job {name!r}, which the plan does not have")
-    on_servers, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
+    for named in (placement.hosts.keys(), placement.replicas.keys()):
+        if not named <= jobs.position.keys():
+            raise InvalidPlan(
+                f"the placement names job {min(named - jobs.position.keys())!r}, which the plan does not have"
+            )
+    types, cells, numbers = {t: k for k, t in enumerate(jobs.types)}, list[int](), list[int]()
     for name, hosts in placement.hosts.items():
+        row = jobs.position[name] * len(types)
         for server, gpus in hosts.items():
             for t, n in gpus.items():
                 if n < 0:
@@ -374,7 +377,9 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
                     )
                 used[server, t] = used.get((server, t), 0) + n
                 if t in types:
-                    on_servers[jobs.position[name], types[t]] += n
+                    cells.append(row + types[t])
+                    numbers.append(n)
+    on_servers = np.bincount(np.array(cells, dtype=np.intp), numbers, jobs.speed.size).reshape(jobs.shape)
     planned = plan.x.copy()
     planned[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
     for e, k in np.argwhere(on_servers != planned)[:1].tolist():

@@ -561,6 +561,8 @@ def _unit(rows: Rows) -> Floats:
     given = each(rows.unit, len(rows)).astype(float)
     if isinstance(rows.unit, np.ndarray) or rows.unit != 1:
         return given
+    if all(is_usual(np.abs(terms.value).astype(float)).all() for terms in rows.terms):
+        return given
     largest = np.zeros(len(rows))
     for terms in rows.terms:
         np.maximum.at(largest, terms.row, np.abs(terms.value).astype(float))

@@ -121,8 +121,8 @@ class JobStates:
 
     def done_since(self, i: int, time: float) -> tuple[float, float]:
         """Work of job i since the last record, and the seconds that it lost."""
-        since = self.since.item(i)  # Python numbers are faster than those of numpy
-        begun = min(max(since, self.ready.item(i)), time)
+        since, ready = self.since.item(i), self.ready.item(i)  # Python numbers are faster than those of numpy
+        begun = since if since > ready else ready if ready < time else time
         return min(self.rate.item(i) * (time - begun), self.left.item(i)), begun - since
 
     def left_at(self, time: float, who: Positions) -> Floats:
@@ -160,11 +160,7 @@ class JobStates:
         self._stamp[i] += 1
         self._uncount(i)
         self.running[i], self.rate[i], self.held[i] = False, 0.0, 0.0
-        self._drop_void()
-
-    def _drop_void(self) -> None:
-        """Drop the void entries of the heap once they are the majority."""
-        if len(self._ending) > 64 + 4 * len(self.jobs):
+        if len(self._ending) > 64 + 4 * len(self.jobs):  # most entries of the heap are void
             self._ending = [entry for entry in self._ending if self._stamp[entry[1]] == entry[2]]
             heapify(self._ending)
 

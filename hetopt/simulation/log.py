@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -215,7 +216,7 @@ class Recorder:
         table["rounds"] = table["rounds"].astype("Int64").mask(table["rounds"] < 0)
         held = {id(span.where): span.where for span in self.spans}  # many spans share one
         seats = {key: _seats(tuple(where.items())) for key, where in held.items()}
-        ordered = sorted(self.spans, key=lambda span: (span.start, span.job))
+        ordered = sorted(self.spans, key=attrgetter("start", "job"))
         found = [seats[id(span.where)] for span in ordered]
         columns = {key: [getattr(span, key) for span in ordered] for key in ("job", "tenant", "start", "end")}
         columns |= {key: [seat[k] for seat in found] for k, key in enumerate(("gpu_type", "servers", "gpus", "seats"))}
@@ -249,8 +250,8 @@ class Recorder:
 
     def _trained(self, spans: list[_Span], rates: list[float], rounds: pd.DataFrame) -> Floats:
         """(decisions,) integral of the rates of all spans that train, from each decision to the next."""
-        times = np.array([(span.start, span.lost, span.end) for span in spans], dtype=float).reshape(-1, 3).T
-        begins, ends = training_begins(*times), times[2]
+        starts, lost, ends = (np.array([getattr(span, key) for span in spans], dtype=float) for key in TIMES)
+        begins = training_begins(starts, lost, ends)
         bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
         return integrals(begins, ends, np.array(rates, dtype=float), *bounds)
 
@@ -281,4 +282,5 @@ def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops
 
 NAMES = {kind: kind.name.lower() for kind in EventKind}
 SPANS = ["job", "tenant", "start", "end", "gpu_type", "servers", "gpus", "seats", "lost", "work"]
+TIMES = ("start", "lost", "end")
 ROUNDS = ["start", "end", "present", "running", "held", "trained", "utilisation", "given_up"]

@@ -82,9 +82,10 @@ def transfer_seconds(job: Job, before: HeldGPUs, now: HeldGPUs, cluster: Cluster
     """Seconds to transfer the job's checkpoint from ``before`` to ``now``."""
     if not job.checkpoint_bytes:
         return 0.0
-    left, entered = _servers(before, cluster), _servers(now, cluster)
-    placed = all(server for server, _ in [*before, *now])
-    if placed and entered <= left:
+    left, entered = {server for server, _ in before}, {server for server, _ in now}
+    if "" in left or "" in entered:
+        left, entered = _servers(before, cluster), _servers(now, cluster)
+    elif entered <= left:
         return 0.0
     slowest = min(cluster.by_name[server].nic_bytes_per_s for server in left | entered)
     return job.checkpoint_bytes / slowest

@@ -7,7 +7,7 @@ slices of its arrays. Mappings such as ``held`` are built only when they are rea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
@@ -61,6 +61,10 @@ class LazyMapping(Mapping[str, Value]):
     def get(self, key: str, default: Any = None) -> Any:
         """As of any mapping; without this, a missing key raises an error within."""
         return self._made.get(key, default)
+
+    def items(self) -> ItemsView[str, Value]:
+        """As of any mapping; without this, each item would be a call of Python."""
+        return self._made.items()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._made)
@@ -209,8 +213,8 @@ class InstanceView:
 
     def _placed(self, where: Mapping[int, HeldGPUs]) -> dict[str, Hosts]:
         """Running job -> server -> GPU type -> GPUs."""
-        placed = {self.estimated_jobs.names[i]: hosts_of(gpus) for i, gpus in where.items()}
-        return {name: hosts for name, hosts in placed.items() if hosts}
+        names = self.estimated_jobs.names
+        return {names[i]: hosts for i, gpus in where.items() if (hosts := hosts_of(gpus))}
 
     def throughput(self, i: int, gpus: Floats, rate: float) -> float:
         """Normalised throughput of a job: GPUs times its tenant's speedups, reduced as its rate is."""

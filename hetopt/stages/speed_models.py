@@ -57,8 +57,7 @@ class _Rates:
         self.known: dict[tuple[object, ...], float] = {}
 
     def __call__(self, job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
-        types = {t for gpus in hosts.values() for t, n in gpus.items() if n}
-        slowest = min(types, key=lambda t: job.throughput[t])
+        slowest = min([t for gpus in hosts.values() for t, n in gpus.items() if n], key=job.throughput.__getitem__)
         if not (job.stages and replicas):
             return job.throughput[slowest]
         pipeline = self._pipeline(job, slowest)

@@ -99,16 +99,16 @@ class MaxMinRate(ArrayComponent):
     def base(self, entities: Entities) -> Numbers:
         """(n,) rate that makes the level 1."""
 
-    def sizes(self, entities: Entities) -> Floats:
+    def sizes(self, entities: Entities, base: Numbers) -> Floats:
         """(n,) units of the rows: the base, or the largest speed where it is 0."""
-        base = self.base(entities)
         size = np.where(base > 0, base, entities.speed.max(axis=1)).astype(float)
         size[size == 0] = 1.0  # runs nowhere now: a row of zeros, which does not limit the level
         return size
 
     def rows(self, entities: Entities) -> Arrays:
         """The column ``level`` and the rows ``row[e]``; the level is the gain."""
-        base, size = self.base(entities), self.sizes(entities)
+        base = self.base(entities)
+        size = self.sizes(entities, base)
         terms = (on_shares(entities.speed), on_own(-base, "level"))
         return Arrays(
             own_gain={"level": entities.numbers(np.ones(1))},

@@ -52,8 +52,9 @@ class MaxMinRows:
     @classmethod
     def of(cls, part: LeastRatio | SoonestEnd, entities: Entities) -> MaxMinRows:
         """The rows of a component."""
-        size = part.sizes(entities)
-        return cls(entities.speed / size[:, None], part.base(entities) / size, size)
+        base = part.base(entities)
+        size = part.sizes(entities, base)
+        return cls(entities.speed / size[:, None], base / size, size)
 
 
 def solve_profit(compiled: Compiled, part: LinearGain, options: Options) -> Point:
@@ -160,23 +161,25 @@ def _class_program(entities: Entities, least: MaxMinRows, alike: _Alike) -> Line
     """One entity for each class: rows of capacity, least rates and, for jobs, time; the level is the last column."""
     first, k = alike.first, len(entities.types)
     c = len(first)
-    row, column = np.repeat(np.arange(c), k), np.arange(c * k)
+    row = k + np.repeat(np.arange(c), k)
     entries = [
-        (np.tile(np.arange(k), c), column, np.repeat(entities.demand[first] * alike.number, k)),
-        (k + row, column, least.table[first].ravel()),
-        (k + np.arange(c), np.full(c, c * k), -least.growth[first]),
+        (np.tile(np.arange(k), c), np.repeat(entities.demand[first] * alike.number, k)),
+        (row, least.table[first].ravel()),
     ]
     low, high = [np.full(k, -np.inf), np.zeros(c)], [entities.capacity, np.full(c, np.inf)]
     if entities.kind == "jobs":
-        entries.append((k + c + row, column, np.ones(c * k)))
+        entries.append((row + c, np.ones(c * k)))
         low.append(np.full(c, -np.inf))
         high.append(np.ones(c))
-    rows, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
-    used, level = values != 0, np.inf if least.growth.any() else 0.0
-    shape = (sum(map(len, low)), c * k + 1)
+    # The entries of a column side by side, and the column of the level last.
+    rows, values = (np.column_stack(parts) for parts in zip(*entries, strict=True))
+    used, counts, level = values != 0, least.growth[first] != 0, np.inf if least.growth.any() else 0.0
+    data = np.concatenate([values[used], -least.growth[first][counts]])
+    indices = np.concatenate([rows[used], k + np.flatnonzero(counts)])
+    ends = np.cumsum(np.concatenate([[0], used.sum(axis=1), [counts.sum()]]))
     return LinearProgram.of(
         np.append(np.zeros(c * k), 1.0),
-        sparse.coo_array((values[used], (rows[used], columns[used])), shape=shape),
+        sparse.csc_array((data, indices, ends), shape=(sum(map(len, low)), c * k + 1)),
         np.concatenate(low),
         np.concatenate(high),
         col_upper=np.append(np.where(entities.allowed[first], np.inf, 0.0).ravel(), level),
@@ -289,10 +292,12 @@ class _Alike:
 
 def _alike(entities: Entities, least: MaxMinRows) -> _Alike:
     rows = np.column_stack([least.table, least.growth, entities.demand, entities.allowed])
-    # Rows as bytes: numpy sorts these much faster than rows of numbers.
-    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, of, number = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    return _Alike(first, of, number.astype(float))
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel().tolist()
+    classes = {key: c for c, key in enumerate(sorted(set(keys)))}
+    of = np.fromiter(map(classes.__getitem__, keys), dtype=np.intp, count=len(keys))
+    first = np.empty(len(classes), dtype=np.intp)
+    first[of[::-1]] = np.arange(len(keys))[::-1]
+    return _Alike(first, of, np.bincount(of).astype(float))
 
 
 def _has_place(entities: Entities) -> NDArray[np.bool_]:

@@ -83,7 +83,8 @@ class WaterFilling:
         compiled = Compiled(self._first(), entities)
         part = LeastRatio(self.scale_by_demand)
         n, level_column, rows = len(entities.names), entities.speed.size, compiled.rows_of(part.name)
-        growth = part.base(entities) / part.sizes(entities)
+        base = part.base(entities)
+        growth = base / part.sizes(entities, base)
         session, open_ = Session(compiled.program.scaled(), options, presolve=False), growth > 0
         first = point = session.solve()
         seconds, passes = point.seconds, 1

@@ -137,7 +137,9 @@ def open_market(
     horizon = serial_seconds(instance, jobs)
     appraised = appraise(instance, jobs, settings, now, horizon)
     slots = math.ceil(horizon / settings.round_seconds) + len(appraised) if settings.whole else None
-    return GPUMarket.of(instance.cluster, *price_bounds(appraised, jobs.capacity, slots)), appraised
+    market = GPUMarket.of(instance.cluster, *price_bounds(appraised, jobs.capacity, slots))
+    market.expect_bids(a.bid for a in appraised)
+    return market, appraised
 
 
 def placed_gpus(instance: Instance) -> dict[str, ServerGPUs]:

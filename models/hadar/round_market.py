@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
 from numpy.lib.stride_tricks import sliding_window_view
 
-from hetopt.data.array_types import Floats
+from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
 from hetopt.models.hadar.prices import ServerPrices
 from hetopt.programs.mathematics import Mathematics, described
@@ -41,23 +43,37 @@ class Cheapest(NamedTuple):
     gpus: ServerGPUs
 
 
-class Weighted(NamedTuple):
-    """The GPUs of a spread gang that are best for a weight of communication against price.
+class SpreadGPUs(NamedTuple):
+    """GPUs of a gang on several servers: communication (the sum of the cards in use), cost per slot, and the GPUs."""
+
+    talk: float
+    cost: float
+    gpus: ServerGPUs
+
+
+class Knapsack(NamedTuple):
+    """The GPUs of gangs on several servers that are best for a weight of communication against price.
 
     Attributes
     ----------
     weight:
         The weight.
-    talk, cost:
-        Communication (the sum of the cards in use) and cost per slot.
-    gpus:
-        The GPUs.
+    least:
+        Least sum of price and weighted communication of 0, 1, 2 … GPUs.
+    choices:
+        For each server, in the order in which they were added: its GPUs if so many are on it and on those before.
+    gangs:
+        GPUs of the gang -> the best; of those found so far.
     """
 
     weight: float
-    talk: float
-    cost: float
-    gpus: ServerGPUs
+    least: Floats
+    choices: list[tuple[int, Integers]]
+    gangs: dict[int, SpreadGPUs]
+
+
+WEIGHTS = 9
+"""Weights of communication against price that are solved at once."""
 
 
 class GPUMarket:
@@ -65,10 +81,17 @@ class GPUMarket:
 
     Costs of the n cheapest GPUs of a server are cached for every requested set of GPU types, and updated when the
     server changes.
+
+    Attributes
+    ----------
+    weights, largest:
+        Weights of communication against price, ascending from 0, for which gangs of up to ``largest`` GPUs on several
+        servers are found at once; see :meth:`expect_bids`.
     """
 
     def __init__(self, prices: ServerPrices) -> None:
         self.prices = prices
+        self.weights, self.largest = [0.0], 0
         self.used = np.zeros_like(prices.capacity)
         servers = range(len(self.used))
         self.price = [prices(self.used, h) for h in servers]
@@ -78,7 +101,7 @@ class GPUMarket:
         self._spread: dict[tuple[Types, int], Cheapest | None] = {}
         self._fewest: dict[tuple[Types, int], int] = {}
         self._least_cards: dict[tuple[Types, int], float] = {}
-        self._spread_for: dict[tuple[Types, int], list[Weighted]] = {}
+        self._knapsacks: dict[Types, list[Knapsack]] = {}  # by ascending weight
 
     @classmethod
     def of(cls, cluster: Cluster, low: Floats, high: Floats) -> GPUMarket:
@@ -94,8 +117,16 @@ class GPUMarket:
         made._costs = {types: list(rows) for types, rows in self._costs.items()}
         made._single, made._spread, made._fewest = dict(self._single), dict(self._spread), dict(self._fewest)
         made._least_cards = dict(self._least_cards)
-        made._spread_for = {key: list(known) for key, known in self._spread_for.items()}
+        made._knapsacks = {types: list(known) for types, known in self._knapsacks.items()}
         return made
+
+    def expect_bids(self, bids: Iterable[Bid]) -> None:
+        """Choose the first weights from those of the bids to come: their quantiles."""
+        gangs = [bid for bid in bids if bid.gpus > 1]
+        weights = [bid.charge / level.slots for bid in gangs for level in bid.levels]
+        if weights:
+            self.largest = max(bid.gpus for bid in gangs)
+            self.weights = np.unique([0.0, *np.quantile(weights, np.linspace(0, 1, WEIGHTS))]).tolist()
 
     @property
     def state(self) -> bytes:
@@ -111,7 +142,9 @@ class GPUMarket:
             self.price[h] = self.prices(self.used, h)
             for types, rows in self._costs.items():
                 rows[h] = self._server_costs(h, types)
-        self._single, self._spread, self._fewest, self._least_cards, self._spread_for = {}, {}, {}, {}, {}
+        taken = {k for _, k, _ in gpus}
+        self._single, self._spread, self._fewest, self._least_cards = {}, {}, {}, {}
+        self._knapsacks = {types: own for types, own in self._knapsacks.items() if taken.isdisjoint(types)}
 
     def has(self, gpus: ServerGPUs) -> bool:
         """Whether these GPUs are free."""
@@ -204,48 +237,80 @@ class GPUMarket:
         charge / slots. So GPUs that are best for a smaller and for a larger weight are best between them, too, and many
         bids share the knapsacks of a few weights.
         """
-        weight = charge / slots
-        known = self._spread_for.setdefault((types, gpus), [])
+        weight, known = charge / slots, self._spread_gangs(types, gpus, cards)
         at = bisect_left(known, weight, key=lambda own: own.weight)
-        around = known[max(0, at - 1) : at + 1]
-        if len(around) == 2 and (around[0].talk, around[0].cost) == (around[1].talk, around[1].cost):
+        around = [self._gang(types, own, gpus, cards) for own in known[max(0, at - 1) : at + 1]]
+        if len(around) == 2 and around[0][:2] == around[1][:2]:
             return around[1].gpus
-        if not (around and around[-1].weight == weight):
-            gpus_on = self._knapsack(types, gpus, slots, [charge * card for card in cards])
-            talk = math.fsum(cards[h] for h in {h for h, _, _ in gpus_on})
-            known.insert(at, Weighted(weight, talk, self.cost(gpus_on), gpus_on))
-        return known[at].gpus
+        if at == len(known) or known[at].weight != weight:
+            known[at:at] = self._solve_knapsacks(types, len(known[0].least) - 1, [weight], cards)
+        return self._gang(types, known[at], gpus, cards).gpus
 
-    def _knapsack(self, types: Types, gpus: int, slots: float, charges: Sequence[float]) -> ServerGPUs:
-        """The GPUs that minimise ``slots`` times price plus ``charges[h]`` for each server h in use.
+    def least_spread(self, types: Types, gpus: Integers, weights: Floats, cards: Cards) -> Floats:
+        """For each pair of a number of GPUs and a weight: at most the least price plus weight times the cards in use.
 
-        An exact knapsack over servers. Of servers with equal prices, free GPUs and charges, at most ``gpus`` are
-        considered.
+        As that is concave and does not decrease in the weight, it is above its chords, and above its last known value.
+        """
+        known = self._spread_gangs(types, int(gpus.max()), cards)
+        grid, least = np.array([own.weight for own in known]), np.stack([own.least for own in known])
+        above = np.clip(np.searchsorted(grid, weights), min(1, len(grid) - 1), len(grid) - 1)
+        below = np.maximum(above - 1, 0)
+        low, high = least[below, gpus], least[above, gpus]
+        fits, part = np.isfinite(low), np.zeros(len(weights))
+        np.divide(weights - grid[below], grid[above] - grid[below], out=part, where=above > below)
+        rise = np.subtract(high, low, out=np.zeros(len(low)), where=fits)
+        return np.asarray(low + np.minimum(part, 1.0) * rise)
+
+    def _spread_gangs(self, types: Types, gpus: int, cards: Cards) -> list[Knapsack]:
+        """The known knapsacks of these types, by ascending weight, for all numbers up to ``gpus`` at least."""
+        known = self._knapsacks.get(types)
+        if known is None or len(known[0].least) <= gpus:
+            weights = self.weights if known is None else [own.weight for own in known]
+            known = self._knapsacks[types] = self._solve_knapsacks(types, max(gpus, self.largest), weights, cards)
+        return known
+
+    def _solve_knapsacks(self, types: Types, gpus: int, weights: Sequence[float], cards: Cards) -> list[Knapsack]:
+        """For each weight: the GPUs that minimise price plus weight times ``cards`` of the servers in use.
+
+        Exact knapsacks over servers, for all numbers up to ``gpus``. Of servers with equal prices, free GPUs and cards,
+        at most ``gpus`` are considered.
         """
         rows = self.costs(types)
         most = min(gpus, max(map(len, rows)) - 1)
         # The least cost of 0, 1, 2 … GPUs, after infinite costs of negative numbers, in windows of 1 + most numbers.
-        best = np.full(most + gpus + 1, np.inf)
-        best[most] = 0.0
-        windows = sliding_window_view(best, most + 1)[:, ::-1]
+        best = np.full((len(weights), most + gpus + 1), np.inf)
+        best[:, most] = 0.0
+        windows = sliding_window_view(best, most + 1, axis=1)[:, :, ::-1]
         seen: Counter[tuple[float, ...]] = Counter()
-        taken = []
+        taken: list[tuple[int, Integers]] = []
         for h, row in enumerate(rows):
-            alike = (charges[h], *row)
+            alike = (cards[h], *row)
             seen[alike] += 1
             if len(row) == 1 or seen[alike] > gpus:
                 continue
-            own = slots * np.array(row[: most + 1]) + charges[h]
-            own[0] = 0.0
-            cost = windows[:, : len(own)] + own
-            taken.append((h, cost.argmin(axis=1)))
-            best[most:] = cost.min(axis=1)
-        placed: list[tuple[int, int, int]] = []
-        for h, choice in reversed(taken):
-            if n := int(choice[gpus]):
-                placed += self.cheapest_on(h, types, n)
-                gpus -= n
-        return tuple(sorted(placed))
+            own = np.array(row[: most + 1]) + np.array(weights)[:, None] * cards[h]
+            own[:, 0] = 0.0
+            cost = windows[:, :, : own.shape[1]] + own[:, None, :]
+            choice = cost.argmin(axis=2)
+            taken.append((h, choice))
+            best[:, most:] = np.take_along_axis(cost, choice[:, :, None], axis=2)[:, :, 0]
+        return [
+            Knapsack(weight, best[i, most:], [(h, choice[i]) for h, choice in taken], {})
+            for i, weight in enumerate(weights)
+        ]
+
+    def _gang(self, types: Types, knapsack: Knapsack, gpus: int, cards: Cards) -> SpreadGPUs:
+        """The best GPUs of a gang in a knapsack."""
+        if gpus not in knapsack.gangs:
+            placed, left = list[tuple[int, int, int]](), gpus
+            for h, choice in reversed(knapsack.choices):
+                if n := int(choice[left]):
+                    placed += self.cheapest_on(h, types, n)
+                    left -= n
+            talk = math.fsum(cards[h] for h in {h for h, _, _ in placed})
+            found = tuple(sorted(placed))
+            knapsack.gangs[gpus] = SpreadGPUs(talk, self.cost(found), found)
+        return knapsack.gangs[gpus]
 
 
 class Level(NamedTuple):
@@ -333,6 +398,37 @@ def find_offer(market: GPUMarket, bid: Bid) -> GangOffer | None:
         if (spread := _spread(market, bid, level, -np.inf if best is None else best.payoff)) is not None:
             best = _better(best, spread)
     return best
+
+
+class SpreadBids:
+    """Bids of gangs that fit on no single server, and bounds on their payoffs as arrays.
+
+    Attributes
+    ----------
+    bids:
+        Job -> its bid.
+    """
+
+    def __init__(self, bids: Mapping[int, Bid]) -> None:
+        self.bids = bids
+        pairs = sorted(((level.types, bid, level) for bid in bids.values() for level in bid.levels), key=itemgetter(0))
+        self._levels = []
+        for types, own in groupby(pairs, itemgetter(0)):
+            of = list(own)
+            job, gpus = (np.array([getattr(bid, key) for _, bid, _ in of]) for key in ("job", "gpus"))
+            value, slots = (np.array([getattr(level, key) for *_, level in of]) for key in ("value", "slots"))
+            self._levels.append((types, job, gpus, value, slots, np.array([bid.charge for _, bid, _ in of]) / slots))
+
+    def most(self, market: GPUMarket, jobs: int) -> Floats:
+        """(jobs,) at least the payoffs of :func:`find_offer`; minus infinity for jobs without a bid or enough GPUs."""
+        found = np.full(jobs, -np.inf)
+        for types, job, gpus, value, slots, weight in self._levels:
+            cards = self.bids[int(job[0])].cards
+            np.maximum.at(found, job, value - slots * market.least_spread(types, gpus, weight, cards))
+        for j, bid in self.bids.items():
+            if bid.now and (kept := _kept(market, bid)) is not None:
+                found[j] = max(found[j], kept.payoff)
+        return found
 
 
 def _better(best: GangOffer | None, other: GangOffer) -> GangOffer:

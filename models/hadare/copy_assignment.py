@@ -12,13 +12,24 @@ server alone: all payoffs are a few operations on arrays.
 An assigned copy changes only the payoffs on its server, whose prices rise and whose free GPUs go, and those of its job,
 to which a further copy adds less. :class:`LargestEntry` then finds the largest payoff of n jobs and H servers in
 O((n + H) sqrt(n)) steps instead of n H.
+
+A gang that fits on no single server runs on several, and its payoff is that of Hadar: its gain less the price of its
+GPUs and the cost of communication. After each copy many such payoffs are too high. So those that become the largest are
+searched again, and after :data:`FEW` searches all are bounded from above at once: prices only rise and free GPUs only
+go, so a payoff never rises, and with v the gain, s the slots and w the weight of communication against price,
+
+    payoff = v - s * f(w),    f(w) = min over GPUs of price + w * cards,
+
+where f is a minimum of functions that are linear in w: concave, so above its chords between a few weights at which it
+is known (:meth:`~hetopt.models.hadar.round_market.GPUMarket.least_spread`). The gang with the largest bound is searched
+exactly before it is taken.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -28,12 +39,15 @@ from hetopt.data.array_types import Floats, Integers, Positions
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.models.hadar.appraisal import RoundSettings, open_market, placed_gpus
-from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, find_offer
+from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, SpreadBids, find_offer
 from hetopt.models.hadar.utilities import utility_of
 from hetopt.tolerances import WORK
 
 Assigned = dict[int, dict[int, "CopyOn"]]
 """Job -> server -> its copy there, as positions."""
+
+FEW = 8
+"""Searches for gangs on several servers after a copy was assigned; then the payoffs of all such gangs are bounded."""
 
 SEVERAL = -1
 """Stands for the servers of a job that is not forked, because its gang fits on no single server."""
@@ -207,6 +221,12 @@ class LargestEntry:
         block = column // self._size
         self._top[:, block] = self._block(block).max(axis=1)
 
+    def set_entry(self, row: int, column: int, value: float) -> None:
+        """Replace one entry."""
+        self._table[row, column] = value
+        block = column // self._size
+        self._top[row, block] = self._block(block)[row].max()
+
     def find(self) -> tuple[float, int, int]:
         """The largest value, its column and its row; in ties the first column, then the first row."""
         value = self._top.max()
@@ -248,17 +268,17 @@ class SpreadGang(NamedTuple):
 class _Assignment:
     """The copies assigned so far, and the payoffs of all further copies.
 
-    The last row of payoffs belongs to :data:`SEVERAL`. As servers fill, the payoff of a gang on several servers only
-    decreases, so that its entry is never too low, and it is computed again only when it is the largest.
+    The last row of payoffs belongs to :data:`SEVERAL`; an entry there is a bound or was exact at an earlier step.
 
     Attributes
     ----------
     open, ran:
         (H, n) whether the job may have a further copy on this server, and whether it ran one in the last round.
     wide, spread:
-        The bids of the jobs whose gang fits on no single server, and the GPUs that pay most for them.
-    step, changed:
-        Number of copies that were assigned, and (H,) the last that took GPUs of each server.
+        The bids of the jobs whose gang fits on no single server, and the GPUs that pay most for those whose payoff is
+        entered exactly.
+    step, searched, changed:
+        Number of copies that were assigned, of searches since the last, and (H,) the last that took GPUs of a server.
     """
 
     def __init__(self, forking: ForkingRound) -> None:
@@ -270,20 +290,21 @@ class _Assignment:
         self.gain, self.slots = forking.values(np.arange(n), np.zeros(n))
         on_some = np.asarray(np.isfinite(self.costs.cost).any(axis=0))
         fits = set(np.flatnonzero(on_some[self.costs.pair].any(axis=0)).tolist())
-        self.wide: dict[int, Bid] = {a.bid.job: a.bid for a in appraised if a.bid.job not in fits}
+        self.wide = {a.bid.job: self._in_all_slots(a.bid) for a in appraised if a.bid.job not in fits}
         self.open, self.ran = np.ones((servers, n), dtype=bool), np.zeros((servers, n), dtype=bool)
         self.open[:, list(self.wide)] = False
         position = {server.name: h for h, server in enumerate(instance.cluster.servers)}
         for name in forking.last.keys() & jobs.position.keys():
             own = [position[server] for server in forking.last[name] if server in position]
             self.ran[own, jobs.position[name]] = True
-        self.step, self.changed = 0, [0] * servers
+        self.step, self.searched, self.changed = 0, 0, [0] * servers
         self.spread: dict[int, SpreadGang] = {}
         self.payoffs = LargestEntry(servers + 1, n)
         for h in range(servers):
             self.payoffs.set_row(h, self._on_server(h))
-        for j in self.wide:
-            self._enter_spread(j)
+        self.market.expect_bids(self.wide.values())
+        self.spread_bids = SpreadBids(self.wide)
+        self._bound_spread()
 
     def run(self, least: float) -> Assigned:
         """All copies with a payoff above ``least``."""
@@ -293,8 +314,10 @@ class _Assignment:
                 return self.assigned
             if j not in self.wide:
                 self._take(j, h, self._copy(j, h))
-            elif self._is_current(self.spread[j]):
+            elif j in self.spread and self._is_current(self.spread[j]):
                 self._take(j, SEVERAL, self.spread[j].copy)
+            elif self.searched == FEW:
+                self._bound_spread()
             else:
                 self._enter_spread(j)
 
@@ -306,7 +329,7 @@ class _Assignment:
         self.open[h if h != SEVERAL and len(own) < self.forking.most_copies(j) else slice(None), j] = False
         rate = sum(copy.steady for copy in own.values())
         self.gain[:, :, [j]], self.slots[:, :, [j]] = self.forking.values(np.array([j]), np.array([rate]))
-        self.step += 1
+        self.step, self.searched = self.step + 1, 0
         for server in {server for server, _, _ in copy.gpus}:
             self.changed[server] = self.step
             self.costs.update(server)
@@ -338,17 +361,33 @@ class _Assignment:
         rate = float(self.forking.paces[pace, j])
         return CopyOn(rate, rate * self.forking.running(stays=bool(self.ran[h, j])), gpus)
 
+    def _in_all_slots(self, bid: Bid) -> Bid:
+        """The bid with the gains and slots of copies."""
+        levels = []
+        for level in bid.levels:
+            pace = int((self.forking.paces[:, bid.job] == level.speed).argmax())
+            slots, (value, kept) = self.slots[0, pace, bid.job], self.gain[:, pace, bid.job]
+            levels.append(level._replace(slots=float(slots), value=float(value), kept=float(kept)))
+        return replace(bid, levels=tuple(levels))
+
+    def _bound_spread(self) -> None:
+        """Enter bounds on the payoffs of all gangs on several servers."""
+        bounds = self.spread_bids.most(self.market, self.gain.shape[2])
+        bounds[[j for j in self.assigned if j in self.wide]] = -np.inf
+        self.payoffs.set_row(SEVERAL, bounds)
+        self.spread = {}
+        self.searched += 1
+
     def _enter_spread(self, j: int) -> None:
-        """Compute the gang of a job that is not forked over several servers as under Hadar, and enter its payoff."""
-        bid, column = self.wide[j], np.full(len(self.open) + 1, -np.inf)
+        """Search the GPUs of a job that is not forked on several servers as under Hadar, and enter the payoff."""
+        bid, payoff = self.wide[j], -math.inf
+        self.searched += 1
         if j not in self.assigned and (offer := find_offer(self.market, bid)) is not None:
             rate = min(float(self.forking.jobs.task_speed[j, k]) for _, k, _ in offer.gpus)
-            stays, pace = offer.gpus == bid.now, int((self.forking.paces[:, j] == rate).argmax())
-            gain, slots = self.gain[int(stays), pace, j], self.slots[int(stays), pace, j]
-            column[SEVERAL] = gain - slots * self.market.cost(offer.gpus)
+            stays, payoff = offer.gpus == bid.now, offer.payoff
             copy = CopyOn(rate, rate * self.forking.running(stays=stays), offer.gpus)
             self.spread[j] = SpreadGang(self.step, copy)
-        self.payoffs.set_column(j, column)
+        self.payoffs.set_entry(SEVERAL, j, payoff)
 
     def _is_current(self, gang: SpreadGang) -> bool:
         """Whether the gang's GPUs are as they were; then they are still the best, for others only became dearer."""
