@@ -28,11 +28,11 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import FEASIBILITY
 
 FEW, MORE = 40, 60
-"""Integers up to which the program is tried before a search of many jobs, and after one that proves nothing: five and
+"""Integers up to which the program of many jobs is tried before a search, and after one that proves nothing: five and
 seven sizes of gangs on eight types."""
 
 MANY_JOBS = 300
-"""Jobs from which on the program takes less time than a first search."""
+"""Jobs up to which searches take less time."""
 
 
 class CountProgram:
@@ -43,7 +43,7 @@ class CountProgram:
     gangs, type:
         (q,) GPUs per gang, and type, of each count; (job, type) pairs of the core determine which there are.
     first, next:
-        Whether it takes less time than a first search, and than a wider one.
+        Whether it should take less time than a first search, and than a wider one.
     """
 
     def __init__(self, core: Core) -> None:
@@ -53,8 +53,8 @@ class CountProgram:
         counts, self.count = np.unique(size[self.jobs] * k + self.types, return_inverse=True)
         self.gangs, self.type = sizes[counts // k], counts % k
         self.whole = self.gangs > 1
-        integers = int(self.whole.sum())
-        self.first, self.next = integers <= FEW and len(core.demand) > MANY_JOBS, integers <= MORE
+        integers = int(self.whole.sum()) if len(core.demand) > MANY_JOBS else MORE + 1
+        self.first, self.next = integers <= FEW, integers <= MORE
 
     def solve(self, gap: float, seconds: float | None) -> tuple[float, Positions | None]:
         """A bound on the cost of all plans of the core, and the best plan found.
