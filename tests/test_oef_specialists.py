@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
+from hetopt.models.oef import bundle_interior_point, cooperative_method
 from hetopt.models.oef.cooperative_method import bundled_point, by_bundles
 from hetopt.models.oef.noncooperative_method import by_prices
 from hetopt.programs.compiled import Compiled
@@ -22,10 +24,6 @@ from hetopt.programs.linear import Point
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import ALIKE, EQUAL, FEASIBILITY, FINE, NUDGE, PROVEN, SUPPORT, scale
-
-TOO_SHORT = 1e-3
-"""Seconds: a small part of what a market of 150 tenants takes, yet a limit that may be given."""
-
 
 EQUAL_RATES = (TotalRate(), EqualRates())
 ENVY_FREE = (TotalRate(), EnvyFree())
@@ -203,9 +201,24 @@ def test_solve_takes_the_fast_method_by_default() -> None:
     assert hetopt.solve(oef.cooperative() + EqualRates(), inst).certificate.method == "simplex"
 
 
-def test_time_limit_is_kept() -> None:
-    with pytest.raises(hetopt.NotSolved, match="time_limit"):
-        hetopt.solve(oef.cooperative(), market(150, 8, 0), time_limit=TOO_SHORT)
+@pytest.mark.parametrize("steps", [0, 1, 5, 12])
+def test_at_the_time_limit_shares_are_envy_free_and_the_bound_proven(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock jumps after some steps of the method."""
+    inst = market(60, 4, 3)
+    best = hetopt.solve(oef.cooperative(), inst).certificate
+    ticks = iter(range(10**9))
+    clock = SimpleNamespace(perf_counter=lambda: 0.0 if next(ticks) < steps + 2 else 1e9)
+    monkeypatch.setattr(bundle_interior_point, "time", clock)
+    monkeypatch.setattr(cooperative_method, "time", clock)
+    stopped = hetopt.solve(oef.cooperative(), inst, time_limit=1.0)
+    own = stopped.certificate
+    assert own.status == "time_limit"
+    assert own.violation <= FEASIBILITY
+    assert hetopt.audit(inst, stopped.x).envy_free.holds
+    assert own.objective <= best.objective * (1 + EQUAL)
+    assert own.bound >= best.objective * (1 - EQUAL)
 
 
 def test_a_stalled_dual_simplex_is_finished_by_the_primal() -> None:

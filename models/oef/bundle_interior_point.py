@@ -43,7 +43,6 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from hetopt.data.array_types import Floats, Positions
-from hetopt.errors import NotSolved
 from hetopt.solving.options import Options
 from hetopt.tolerances import CONVERGED, FINE, PROVEN, REGULAR, RELAXED
 
@@ -156,20 +155,18 @@ class EnvyFreeBundles:
 
 
 def best_bundles(market: BundleMarket, options: Options, began: float) -> EnvyFreeBundles:
-    """The best envy-free bundles, proven to ``PROVEN`` unless rounding or the limit of steps prevents it.
+    """The best envy-free bundles, proven to ``PROVEN`` unless rounding or the limit of steps or time prevents it.
 
-    Raises
-    ------
-    NotSolved
-        The time limit of ``options``, counted from ``began``, was reached.
+    The time limit of ``options`` counts from ``began``.
     """
     best = _equal_split(market)
     if best.proven:
         return best
-    found, iterate = best, _start(market)
+    found, start = best, _start(market)
+    iterate = start
     for step in range(STEPS):
         if options.time_limit is not None and time.perf_counter() - began > options.time_limit:
-            raise NotSolved.out_of_time(options.time_limit)
+            return best.joined(iterate.result(step, start.y))
         added = iterate.with_rows(found.gap)
         found = added.result(step)
         best = best.joined(found)
@@ -314,11 +311,17 @@ class _Iterate:
         count = np.bincount(self.pairs.envious, minlength=len(self.y))
         return np.asarray(self.slack[order][np.cumsum(count) - count + np.minimum(MORE_ROWS, count - 1)])
 
-    def result(self, steps: int) -> EnvyFreeBundles:
-        """The bundles without what rounding leaves, and their proof."""
+    def result(self, steps: int, envy_free: Floats | None = None) -> EnvyFreeBundles:
+        """The bundles without what rounding leaves, and their proof.
+
+        With other bundles (n, k) that are free of envy: on the line to these, the first that are free of envy as well.
+        """
         market = self.market
         least = CONVERGED * market.capacity / market.weight.sum()
         bundles = np.where(self.y > least, self.y, 0.0)
+        if envy_free is not None:
+            part = _part_without_envy(market.taste, bundles, envy_free)
+            bundles = (1 - part) * bundles + part * envy_free
         value = np.einsum("nk,nk->n", market.taste, bundles)
         fits = (market.capacity / (market.weight @ bundles)).min()
         bound = np.maximum((self.reduced_gain() / market.weight[:, None]).max(axis=0), 0.0) @ market.capacity
@@ -327,6 +330,13 @@ class _Iterate:
         return EnvyFreeBundles(
             bundles, rows.envious, rows.envied, self.f, self.price, objective, float(bound), envy, steps
         )
+
+
+def _part_without_envy(taste: Floats, bundles: Floats, envy_free: Floats) -> float:
+    """The least part of the way from ``bundles`` to ``envy_free`` at which no tenant envies another."""
+    here, there = (np.einsum("nk,nk->n", taste, own)[:, None] - taste @ own.T for own in (bundles, envy_free))
+    envies = here < 0
+    return min(1.0, float((here[envies] / (here[envies] - np.maximum(there[envies], 0.0))).max(initial=0.0)))
 
 
 def _start(market: BundleMarket) -> _Iterate:

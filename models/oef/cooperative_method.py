@@ -174,17 +174,17 @@ def _overlaps(a: Floats, b: Floats) -> tuple[Positions, Positions, Floats]:
 def by_bundles(compiled: Compiled, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.oef_formulations.cooperative`, with a bound proven by weak duality.
 
-    Instances with a proven relative gap above ``FEASIBILITY``, the accuracy of the shares, are solved by a general
-    solver.
-
-    Raises
-    ------
-    NotSolved
-        The time limit of ``options`` was reached.
+    At the time limit it returns the best shares and bound found. With nearly equal tastes, the proven relative gap may
+    stay above ``FEASIBILITY``, the accuracy of the shares; if it is above ``options.gap`` as well, a general solver
+    decides.
     """
-    point = bundled_point(compiled, options)
+    point, options = bundled_point(compiled, options), options.started()
     if _accurate(point):
         return point
+    if options.time_limit is not None and point.seconds >= options.time_limit:
+        return replace(point, status="time_limit")
+    if point.bound - point.objective <= options.gap * point.bound:
+        return replace(point, status="gap")
     return optimise(compiled.program, options, compiled.separation())
 
 
