@@ -17,9 +17,9 @@ from hetopt.errors import NotSolved
 from hetopt.formulations import formulation
 from hetopt.models import fft, gavel, oef
 from hetopt.models.ceei import equal_budgets
-from hetopt.models.fft import OneType, WorkConserving
+from hetopt.models.fft import OneType, WorkConserving, fft_method
 from hetopt.models.fft.proven_round import BEST_TYPES, DRIFT, PRICES, ProvenRound, still_optimal
-from hetopt.models.objectives import SwitchingCost, TotalRate
+from hetopt.models.objectives import LinearGain, SwitchingCost, TotalRate
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving.choices import drift_bound, price_bound, value_of
 from hetopt.solving.options import Options
@@ -296,3 +296,51 @@ def test_an_optimum_of_the_same_program_is_not_computed_again() -> None:
     assert again.x.tolist() == first.x.tolist()
     faster = hetopt.Instance.from_jobs([[1, 4], [1, 2]], [1, 1], [8, 8], [1, 1])
     assert policy(faster, state)[0].certificate.method != "weak duality"
+
+
+def test_a_result_is_repeated_only_for_its_formulation_and_fixed_components() -> None:
+    instance = hetopt.Instance.from_speedups([[1, 2], [1, 5], [1, 3]], capacity=[2, 2])
+    _, state = oef.cooperative()(instance)
+    other, _ = oef.noncooperative()(instance, state)
+    assert other.x == pytest.approx(oef.noncooperative()(instance)[0].x)
+
+    class Price(LinearGain):
+        """Its price is set from outside."""
+
+        name, price = "price", 0.0
+
+        def coefficients(self, entities: hetopt.Entities) -> Floats:
+            return -self.price * entities.speed
+
+    part = Price()
+    formulation = oef.noncooperative() + part
+    _, state = formulation(instance)
+    part.price = 5.0
+    again, _ = formulation(instance, state)
+    assert again.certificate.objective == pytest.approx(formulation.solve(instance).certificate.objective)
+
+
+def test_a_plan_of_fft_is_proven_only_if_its_gpus_are() -> None:
+    """Gangs of 3, 2 and 2 on four GPUs: a plan that stops with the first gang stands in no later round."""
+    jobs = hetopt.Instance.from_jobs([[1.0]] * 3, [3, 2, 2], 9e9, [4])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fft_method, "most_packed", lambda *_: None)
+        for tables in ("solve_small", "solve_whole"):
+            patch.setattr(fft_method, tables, lambda *_: None)
+        late, state = fft.FFT(options=hetopt.Options(time_limit=1 / 10**9))(jobs)
+    assert late.x.sum() == 3
+    assert state.proven is None
+    plan, _ = fft.FFT()(jobs.replace(time=300.0), state)
+    assert plan.x.sum() == 4
+
+
+def test_settings_of_fft_may_change_between_rounds() -> None:
+    jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1], [4, 3]], [1, 1, 1], [1e4, 2e4, 1e4], [1, 1])
+    jobs = replace(jobs, time=3000.0, held={"j3": {"GPU1": 1}, "j1": {"GPU2": 1}})
+    _, state = fft.FFT(round_seconds=300.0)(jobs)
+    other = fft.FFT(round_seconds=600.0, restart_seconds=90_000.0)
+    kept, _ = other(jobs, state)
+    fresh, _ = other(jobs, replace(state, proven=None))
+    assert kept.certificate is not None
+    assert fresh.certificate is not None
+    assert kept.certificate.objective == pytest.approx(fresh.certificate.objective)

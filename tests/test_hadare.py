@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -331,3 +332,11 @@ def test_a_job_says_in_how_many_copies_it_may_run() -> None:
     plan, _ = hadare.HadarE()(Instance(cluster, jobs=jobs))
     assert plan.placement is not None
     assert {name: len(work) for name, work in plan.placement.dispatch.items()} == {"one": 1, "two": 2}
+
+
+@pytest.mark.parametrize("speeds", [[[8, 0], [3, 2]], [[8, 1], [3, 2]]])
+def test_finished_jobs_get_no_copies(speeds: list[list[float]]) -> None:
+    jobs = Instance.from_jobs(speeds, demand=[1, 1], work=[10, 10], capacity=[1, 1])
+    plan, _ = hadare.HadarE()(replace(jobs, done={"j1": 10.0}))
+    assert plan.x[0].sum() == 0
+    assert plan.x[1].sum() > 0

@@ -16,13 +16,13 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef import bundle_interior_point, cooperative_method
 from hetopt.models.oef.cooperative_method import bundled_point, by_bundles
 from hetopt.models.oef.noncooperative_method import by_prices
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.solving import options
 from hetopt.tolerances import ALIKE, EQUAL, FEASIBILITY, FINE, NUDGE, PROVEN, SUPPORT, scale
 
 EQUAL_RATES = (TotalRate(), EqualRates())
@@ -209,9 +209,7 @@ def test_at_the_time_limit_shares_are_envy_free_and_the_bound_proven(
     inst = market(60, 4, 3)
     best = hetopt.solve(oef.cooperative(), inst).certificate
     ticks = iter(range(10**9))
-    clock = SimpleNamespace(perf_counter=lambda: 0.0 if next(ticks) < steps + 2 else 1e9)
-    monkeypatch.setattr(bundle_interior_point, "time", clock)
-    monkeypatch.setattr(cooperative_method, "time", clock)
+    monkeypatch.setattr(options, "time", SimpleNamespace(perf_counter=lambda: 0.0 if next(ticks) <= steps else 1e9))
     stopped = hetopt.solve(oef.cooperative(), inst, time_limit=1.0)
     own = stopped.certificate
     assert own.status == "time_limit"

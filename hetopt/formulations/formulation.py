@@ -346,11 +346,13 @@ class Formulation:
         """The optimum, with default options: a formulation is a policy.
 
         Its state is the last optimum. It is taken again if it followed only from numbers of the entities that are the
-        same now, and stays while its duals prove that it is optimal (:mod:`hetopt.solving.staying`).
+        same now, and stays while its duals prove that it is optimal (:mod:`hetopt.solving.staying`). Gains and rows
+        must follow from the entities and from fields of the components; only components that are frozen dataclasses are
+        taken to be unchanged.
         """
         began, entities = time.perf_counter(), self.entities(instance)
         last = LastOptimum() if state is None else expect(LastOptimum, state, "state", InvalidOption)
-        if last.result is not None and agree(last.result.entities, entities):
+        if last.result is not None and last.formulation == self and agree(last.result.entities, entities):
             return replace(last.result, entities=entities), last
         watched = WatchedEntities.of(entities)
         compiled = Compiled(self, watched)
@@ -359,7 +361,9 @@ class Formulation:
             point, _ = solve_compiled(compiled, DEFAULT)
             kept = point if may_stay(compiled, point) else None
         result = replace(_allocation(compiled, point, began), entities=entities)
-        return result, LastOptimum(kept, result if watched.watched else None)
+        if watched.watched and all(_is_frozen(part) for part in self):
+            return result, LastOptimum(kept, result, self)
+        return result, LastOptimum(kept)
 
     def solve(self, instance: Instance, options: Options | None = None, start: Floats | None = None) -> Allocation:
         """Compile, optimise and certify; see :func:`hetopt.solve`.
@@ -382,14 +386,23 @@ class LastOptimum:
         The optimum of a linear program, whose duals may prove later optima; None where they cannot.
     result:
         The last result if it followed only from the numbers of its entities; None otherwise, and after pickling.
+    formulation:
+        That of the result.
     """
 
     point: Point | None = None
     result: Allocation | None = field(default=None, repr=False)
+    formulation: Formulation | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out :attr:`result`, which refers to a whole instance."""
-        return {"point": self.point, "result": None}
+        return {"point": self.point, "result": None, "formulation": None}
+
+
+def _is_frozen(part: Component) -> bool:
+    """Whether the fields of a component cannot be set."""
+    parameters = getattr(type(part), "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen)
 
 
 def _allocation(compiled: Compiled, point: Point, began: float, exact: ExactOptimum | None = None) -> Allocation:

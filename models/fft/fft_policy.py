@@ -140,6 +140,8 @@ class FFT:
             allocation = self._round(now).solve(instance, self.options)
             choice, certificate = _chosen(allocation.x), allocation.certificate
             x = gpus_of(entities, choice)
+        if certificate.status == "time_limit":
+            proven = None  # the plan may use fewer GPUs than others, to which no bound applies
         planned = ByJob(entities.names, choice, entities.types)
         return Plan(entities, x, certificate=certificate), replace(now, planned=planned, proven=proven)
 
@@ -170,7 +172,8 @@ class FFT:
             choice, certificate = proof.choice, proof.certificate(time.perf_counter() - began)
         choice = settled(choice, np.where(entities.allowed, -gain, np.inf), entities, gains.last)
         if before is not None and proof is not None and choice is before.choice:
-            return before if proof.method == DRIFT else before.at(gain, proof.bound, gains), certificate
+            kept = replace(before, gains=gains) if gains is not before.gains else before
+            return kept if proof.method == DRIFT else before.at(gain, proof.bound, gains), certificate
         bound = max(certificate.bound, value_of(gain, choice)[0])
         return ProvenRound.of(entities, choice, gain, bound, gains), certificate
 
@@ -198,9 +201,10 @@ class FFT:
 
     def _gains(self, entities: Entities, last: Positions, before: ProvenRound | None) -> RoundGains:
         """The gains of the components of FFT, from the round before if jobs and types are the same."""
-        if before is not None and before.gains is not None and before.gains.serves(entities, last):
+        settings = self.round_seconds, self.restart_seconds, self.normalise
+        if before is not None and before.gains is not None and before.gains.serves(entities, last, settings):
             return before.gains
-        return RoundGains.of(entities, last, self.round_seconds, self.restart_seconds, self.normalise)
+        return RoundGains.of(entities, last, *settings)
 
     def _gain(self, gains: RoundGains, entities: Entities, rho: Floats) -> Floats:
         """(n, k) gains of the round, those of ``extra`` included; 0 where a job cannot run."""

@@ -113,7 +113,7 @@ class FFTState:
     planned:
         Job -> GPU type assigned in the round; waiting jobs are absent.
     proven:
-        The last round whose program was solved, and its bound; None: the next round is solved. It changes only how the
+        The last round that was searched or proven by prices, and its bound; None: the next round is solved. It changes only how the
         next plan is proven, so states that differ only here are equal.
     """
 

@@ -27,8 +27,8 @@ class RoundGains:
     ----------
     entities, last:
         The jobs and types, and the (n,) positions of the last types.
-    seconds:
-        Length of a round in seconds.
+    settings:
+        Length of a round and of a restart in seconds; whether rho counts parts of jobs.
     fixed:
         (n, k) minus the costs of volume and moving.
     part, work:
@@ -37,7 +37,7 @@ class RoundGains:
 
     entities: Entities
     last: Positions
-    seconds: float
+    settings: tuple[float, float, bool]
     fixed: Floats
     part: Floats
     work: Floats
@@ -50,10 +50,12 @@ class RoundGains:
         part = theta(entities, round_seconds, True)
         work = part if normalise else theta(entities, round_seconds, False)
         fixed = -volume(entities, part) - moving_rounds(entities, last, round_seconds, restart_seconds)
-        return cls(entities, last, round_seconds, fixed, part, work)
+        return cls(entities, last, (round_seconds, restart_seconds, normalise), fixed, part, work)
 
-    def serves(self, entities: Entities, last: Positions) -> bool:
-        """Whether all arrays behind these gains are the same objects, which is cheaper to see than that they agree."""
+    def serves(self, entities: Entities, last: Positions, settings: tuple[float, float, bool]) -> bool:
+        """Whether settings agree, and all arrays are the same objects, which is cheaper to see than that they agree."""
+        if self.settings != settings:
+            return False
         before, now = self.entities, entities
         if not (before.names is now.names and before.speed is now.speed and before.demand is now.demand):
             return False
@@ -65,12 +67,12 @@ class RoundGains:
 
     def at(self, entities: Entities, rho: Floats) -> Floats:
         """(n, k) gains at the time of these entities."""
-        return np.asarray(self.fixed - age(entities, self.seconds)[:, None] * self.part + rho[:, None] * self.work)
+        return np.asarray(self.fixed - age(entities, self.settings[0])[:, None] * self.part + rho[:, None] * self.work)
 
 
 @dataclass(frozen=True, eq=False)
 class ProvenRound:
-    """A plan, and an upper bound on the gain of every plan, at gains that have moved since they were proven.
+    """A plan, and an upper bound on the gain of every plan, at the gains for which it was proven.
 
     Attributes
     ----------

@@ -129,7 +129,8 @@ class ForkingRound:
         steady = np.stack([paces * self.running(stays=stays) for stays in (False, True)])
         already = rate if self.added else np.zeros(len(jobs))
         with np.errstate(divide="ignore", invalid="ignore"):
-            slots = np.maximum(1.0, np.ceil(left / (rate + steady) / self.settings.round_seconds - WORK))
+            rounds = np.where(rate + steady > 0, left / (rate + steady), np.inf) / self.settings.round_seconds
+            slots = np.maximum(1.0, np.ceil(rounds - WORK))
             seconds, before = left / (already + steady), left / already
         gain = np.full(steady.shape, -np.inf)
         for i, j in enumerate(jobs.tolist()):
@@ -310,7 +311,7 @@ class _Assignment:
         """All copies with a payoff above ``least``."""
         while True:
             payoff, j, h = self.payoffs.find()
-            if payoff <= least:
+            if not payoff > least:
                 return self.assigned
             if j not in self.wide:
                 self._take(j, h, self._copy(j, h))

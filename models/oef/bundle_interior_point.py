@@ -34,7 +34,6 @@ ones.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -56,19 +55,19 @@ FEW_ROWS = 5_000
 """So many rows are always kept, and are there from the start in small markets."""
 
 IDLE = 300.0
-"""A row is dropped once its slack exceeds this multiple of its tenant's third least slack and of a central slack."""
+"""A row is dropped once its slack exceeds this multiple of its tenant's fourth least slack and of a central slack."""
 
 MORE_ROWS = 3
 """Rows that a tenant may add in one step; with more, most do not matter and each step takes longer."""
 
-EARLY = 1e-4
+EARLY = 10.0**-4
 """Relative gap down to which rows are added before they are violated."""
 
 DROPPING = 1e-2
 """Relative gap down to which idle rows are dropped; later, bundles that are not unique would let them come and go."""
 
 FIRST_SLACK = 1e-3
-"""Least slack of a row at the start, in parts of the tenant's value: some bundles are envied a little."""
+"""Least slack of a row at the start, in parts of the tenant's value: some slacks are near 0."""
 
 MANY = 4
 """Bundles envied by more than a part 1 / MANY of all tenants are assembled by dense products."""
@@ -154,18 +153,15 @@ class EnvyFreeBundles:
         return self.gap <= 0.9 * PROVEN and self.envy <= PROVEN
 
 
-def best_bundles(market: BundleMarket, options: Options, began: float) -> EnvyFreeBundles:
-    """The best envy-free bundles, proven to ``PROVEN`` unless rounding or the limit of steps or time prevents it.
-
-    The time limit of ``options`` counts from ``began``.
-    """
+def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
+    """The best envy-free bundles, proven to ``PROVEN`` unless rounding or the limit of steps or time prevents it."""
     best = _equal_split(market)
     if best.proven:
         return best
     found, start = best, _start(market)
     iterate = start
     for step in range(STEPS):
-        if options.time_limit is not None and time.perf_counter() - began > options.time_limit:
+        if options.left == 0:
             return best.joined(iterate.result(step, start.y))
         added = iterate.with_rows(found.gap)
         found = added.result(step)
@@ -306,7 +302,7 @@ class _Iterate:
         return kept
 
     def _small_slack(self) -> Floats:
-        """(n,) the slack that all but ``MORE_ROWS`` rows of a tenant exceed."""
+        """(n,) the slack of a tenant's row after those of ``MORE_ROWS`` least slacks."""
         order = np.lexsort((self.slack, self.pairs.envious))
         count = np.bincount(self.pairs.envious, minlength=len(self.y))
         return np.asarray(self.slack[order][np.cumsum(count) - count + np.minimum(MORE_ROWS, count - 1)])

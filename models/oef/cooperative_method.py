@@ -178,10 +178,11 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
     stay above ``FEASIBILITY``, the accuracy of the shares; if it is above ``options.gap`` as well, a general solver
     decides.
     """
-    point, options = bundled_point(compiled, options), options.started()
+    options = options.started()
+    point = bundled_point(compiled, options)
     if _accurate(point):
         return point
-    if options.time_limit is not None and point.seconds >= options.time_limit:
+    if options.left == 0:
         return replace(point, status="time_limit")
     if point.bound - point.objective <= options.gap * point.bound:
         return replace(point, status="gap")
@@ -202,7 +203,7 @@ def bundled_point(compiled: Compiled, options: Options) -> Point:
     distinct = _tastes(entities)
     merged = _merged(*distinct)
     point = _of_tastes(compiled, options, began, *merged)
-    if _accurate(point) or len(merged[0]) == len(distinct[0]):
+    if _accurate(point) or len(merged[0]) == len(distinct[0]) or options.left == 0:
         return point
     other = _of_tastes(compiled, options, began, *distinct)
     duals, shares = min(point, other, key=lambda p: p.bound), max(point, other, key=lambda p: p.objective)
@@ -218,7 +219,7 @@ def _of_tastes(compiled: Compiled, options: Options, began: float, taste: Floats
     duals, steps = (none, none, np.empty(0)), 0
     if len(served):
         market, unit, weight = _market(entities, taste, kind, served, types)
-        found = best_bundles(market, options, began)
+        found = best_bundles(market, options)
         bundles[np.ix_(served, types)], price[types] = found.bundles, found.price * unit / weight
         duals, steps = (served[found.envious], served[found.envied], unit * found.dual), found.steps
     return proven_point(compiled, kind, bundles[kind], duals, price, time.perf_counter() - began, steps)
