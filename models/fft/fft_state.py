@@ -113,8 +113,8 @@ class FFTState:
     planned:
         Job -> GPU type assigned in the round; waiting jobs are absent.
     proven:
-        The last round that was searched or proven by prices, and its bound; None: the next round is solved. It changes only how the
-        next plan is proven, so states that differ only here are equal.
+        The last round that was searched or proven by prices, and its bound; None: the next round is solved. It changes
+        only how the next plan is proven, so states that differ only here are equal.
     """
 
     time: float
