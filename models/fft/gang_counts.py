@@ -27,9 +27,8 @@ from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.tolerances import FEASIBILITY
 
-FEW, MORE = 40, 60
-"""Integers up to which the program of many jobs is tried before a search, and after one that proves nothing: five and
-seven sizes of gangs on eight types."""
+FEW_COUNTS = 60
+"""Integers up to which the program of many jobs takes less time than a search: seven sizes of gangs on eight types."""
 
 MANY_JOBS = 300
 """Jobs up to which searches take less time."""
@@ -42,8 +41,8 @@ class CountProgram:
     ----------
     gangs, type:
         (q,) GPUs per gang, and type, of each count; (job, type) pairs of the core determine which there are.
-    first, next:
-        Whether it should take less time than a first search, and than a wider one.
+    preferred:
+        Whether it should take less time than a search.
     """
 
     def __init__(self, core: Core) -> None:
@@ -53,8 +52,7 @@ class CountProgram:
         counts, self.count = np.unique(size[self.jobs] * k + self.types, return_inverse=True)
         self.gangs, self.type = sizes[counts // k], counts % k
         self.whole = self.gangs > 1
-        integers = int(self.whole.sum()) if len(core.demand) > MANY_JOBS else MORE + 1
-        self.first, self.next = integers <= FEW, integers <= MORE
+        self.preferred = len(core.demand) > MANY_JOBS and int(self.whole.sum()) <= FEW_COUNTS
 
     def solve(self, gap: float, seconds: float | None) -> tuple[float, Positions | None]:
         """A bound on the cost of all plans of the core, and the best plan found.

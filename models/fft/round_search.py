@@ -248,7 +248,7 @@ class _Search:
         if not np.isfinite(bound):
             return np.inf
         if self.choice is None:
-            if (program := CountProgram(core)).first:
+            if (program := CountProgram(core)).preferred:
                 return min(self._count(program), limit)
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
@@ -268,8 +268,7 @@ class _Search:
             if smaller is None:
                 return limit
             core, prices = smaller
-            program = CountProgram(core)
-            if program.first or (program.next and width > WIDTH):
+            if (program := CountProgram(core)).preferred:
                 return min(max(proven, self._count(program)), limit)
             bound, prices = ascended(core, prices, limit, STEPS, self._is_late)
             if bound >= limit:
