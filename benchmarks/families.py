@@ -350,6 +350,10 @@ FOUND: dict[str, tuple[tuple[Family, int], ...]] = {
         (Family("generic", gpus="equal", noise=10.0**-6), 733),
         (Family("integers", gpus="tiny", power=0.1), 68),
     ),
+    "oef-cooperative": (
+        (Family("curve", weights="one huge", second="low rank", power=4.0, spread=3.0), 0),
+        (Family("nested", gpus="tiny", weights="one huge", second="noisy models"), 619),
+    ),
     "fft": (
         (Family("generic", gangs="one large", noise=0.1), 536),
         (Family("generic", gangs="sixteen sizes", spread=6.0), 254),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import cvxpy as cp
 import numpy as np
 import pytest
-from families import MARKETS, Family, market
+from families import FOUND, MARKETS, Family, market
 from pytest_benchmark.fixture import BenchmarkFixture
 from sweep import sweep
 
@@ -66,6 +66,24 @@ def test_cooperative(benchmark: BenchmarkFixture, full: bool, tenants: int, few:
             statistics.median(taken),
             max(taken),
         )
+
+
+def test_what_the_search_found(benchmark: BenchmarkFixture, full: bool) -> None:
+    """Markets of 200 tenants that a search for slow inputs found."""
+    markets = [market(family, seed, 200 if full else 50, TYPES) for family, seed in FOUND["oef-cooperative"]]
+    seconds = []
+
+    def run() -> None:
+        for inst in markets:
+            began = time.process_time()
+            found = hetopt.solve(oef.cooperative(), inst)
+            seconds.append(time.process_time() - began)
+            assert found.certificate.method == "bundles"
+            assert found.certificate.gap <= FEASIBILITY
+            assert found.certificate.violation <= FEASIBILITY
+
+    benchmark.pedantic(run, rounds=1)
+    benchmark.extra_info |= {"median, s": statistics.median(seconds), "worst, s": max(seconds)}
 
 
 def directly(inst: hetopt.Instance) -> float:
