@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_cluster import node, spec
+from executor_cluster import node, opened, spec, with_speeds
 from executor_lab import Run
 from executor_old_leases import a_state, granted, sealed
 from executor_stage import Stage
@@ -171,6 +171,62 @@ def test_a_damaged_merge_waits_and_the_others_go_on(stage: Make, run: Run, monke
     change(lab.database, "UPDATE merges SET parts = '[]'")
     lab.play(1)
     assert snapshot(lab.database).alerts == []
+
+
+@pytest.mark.parametrize("state", ["running", "starting", "intent"])
+@pytest.mark.parametrize("forked", [False, True])
+def test_a_running_job_without_its_row_is_stopped_and_the_others_go_on(stage: Make, state: str, forked: bool) -> None:
+    """It is not killed as a stray, and may write a checkpoint; its GPU is free afterwards."""
+    lab = stage(node("n", {"V100": 1}), policy="hadare" if forked else "fifo", seconds=60.0 if forked else None)
+    lab.passes = float("inf")
+    submit(lab.database, spec("a", fork=forked))
+    with_speeds(lab.database, 1, {"V100": 1.0})
+    if state == "starting":
+        lab.engine.waits.add("n")
+    if state == "intent":
+        lab.engine.start = refuse  # type: ignore[method-assign]
+    lab.play(1 if state == "intent" else 4)
+    (lease,) = lab.leases()
+    assert lease.forked == forked
+    if state == "intent":
+        del lab.engine.start
+        (lease.folder / "lease.json").unlink()
+    change(lab.database, "DELETE FROM jobs WHERE name = 'a'")
+    assert [one.tag for one in lab.leases()] == [lease.tag]
+    assert [one["job"] for one in snapshot(lab.database).leases] == ["job 1"]
+    submit(lab.database, spec("b"))
+    with_speeds(lab.database, 2, {"V100": 1.0})
+    lab.passes = 3
+    lab.play(1)
+    lab.engine.waits.clear()
+    lab.play(60, 30.0)
+    assert lab.states() == {"b": "done"}
+    first, *again = in_rows(lab)
+    damaged = f"state.db is damaged: job of lease {lease.tag} in table leases cannot be read: there is no job 1"
+    assert first.startswith(damaged)
+    assert again in ([], [damaged]), "without its targets, which are dropped"
+    assert snapshot(lab.database).alerts == []
+    with lab.database.reading() as connection:
+        assert connection.value("SELECT count(*) FROM seats WHERE held") == 0
+        assert connection.value("SELECT count(*) FROM events WHERE kind = 'stray'") == 0
+        outcome = connection.value("SELECT outcome FROM leases WHERE tag = :tag", tag=lease.tag)
+    assert outcome == ("refused" if state == "intent" else "stopped")
+
+
+def test_seats_that_were_changed_are_read_again(stage: Make) -> None:
+    """Also while the row of their lease is the same."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.passes = float("inf")
+    submit(lab.database, spec("a"))
+    lab.play(4)
+    (before,) = lab.leases()
+    change(lab.database, "UPDATE seats SET device = 'GPU-1'")
+    assert lab.leases() == opened(lab.database) != [before]
+    change(lab.database, "INSERT INTO seats SELECT lease, 'm', gpu_type, number, device, 0 FROM seats")
+    assert [seat.node for seat in lab.leases()[0].seats] == ["n", "m"]
+    assert lab.leases() == opened(lab.database)
+    change(lab.database, "DELETE FROM seats WHERE node = 'm'")
+    assert lab.leases() == opened(lab.database)
 
 
 def test_status_shows_damaged_rows_beside_the_others(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

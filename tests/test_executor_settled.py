@@ -16,6 +16,7 @@ from hetopt.executor.cluster_state import ClusterObserver
 from hetopt.executor.queue import cancel, drain, submit
 from hetopt.executor.reconciler import Reconciler
 from hetopt.executor.speeds import read_speeds
+from hetopt.executor.state_database import Cache
 
 ACTS = ("submit", "submit", "pass", "pass", "wait", "cancel", "drain", "undrain", "down", "up", "used", "restart")
 
@@ -57,11 +58,12 @@ def check(stage: Stage) -> None:
     leases = one.manager.leases()
     assert leases == opened(database)
     state = one.observer.observe(leases)
-    fresh = ClusterObserver(database, one.manager.cache, one.monitor, profile=False).observe(leases)
+    fresh = ClusterObserver(database, Cache(database), one.monitor, profile=False).observe(leases)
     assert state == replace(fresh, now=state.now)
     with database.reading() as connection:
         assert state.speeds == read_speeds(connection)
-    if (monitor := one.monitor)._used_by_others == monitor._others:
+    monitor = one.monitor
+    if monitor._leases is leases and monitor._used_by_others == monitor._others:
         before, monitor._leases = (monitor.drained, monitor.usable(leases)), ()
         monitor.observe(leases)
         assert (monitor.drained, monitor.usable(leases)) == before
@@ -71,5 +73,6 @@ def check(stage: Stage) -> None:
         version = database.version()
         Reconciler(database, one.manager).reconcile(state, one._targets(), one.scheduler.number)
         assert database.version() == version
-    if one.scheduler._explained == ((one.scheduler._basis(state)[0], state.all_gpus), one.scheduler._basis(state)[1]):
-        assert one.scheduler._unable == one.scheduler.decider.unable(state)
+    nodes, jobs = one.scheduler._basis(state)
+    assert one.scheduler._explained == ((nodes, state.all_gpus), jobs)
+    assert one.scheduler._unable == one.scheduler.decider.unable(state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -21,7 +22,7 @@ from hetopt.models import fft
 from hetopt.models.fft.fft_state import ByJob, types_of
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.proofs.strategies import job_instances
-from hetopt.tolerances import EQUAL, PROVEN
+from hetopt.tolerances import EQUAL, PROVEN, ROUNDING
 
 SECONDS = 300.0
 
@@ -259,6 +260,43 @@ def test_settling_ties_never_changes_the_cost_and_ends_where_no_exchange_is_pref
     for other in neighbours(found, entities):
         if value(cost, other) == value(cost, found):
             assert order(cost, other, entities, last) <= order(cost, found, entities, last)
+
+
+@given(plans(), st.data())
+def test_a_plan_of_last_types_changes_only_for_an_earlier_job_that_ties(
+    drawn: tuple[hetopt.Entities, np.ndarray, np.ndarray, dict[str, str]], data: st.DataObject
+) -> None:
+    """All that run are on their last type; costs differ by more and by less than rounding; against all pairs."""
+    entities, cost, choice, last = drawn
+    n, k = entities.shape
+    ulps = data.draw(st.lists(st.integers(0, 12), min_size=n * k, max_size=n * k))
+    sign = data.draw(st.sampled_from([-1.0, 1.0]))
+    costs = sign * cost[:, :k] * (1 + np.array(ulps).reshape(n, k) * np.finfo(float).eps)
+    costs[~np.isfinite(cost[:, :k])] = np.inf
+    at = np.where(choice >= 0, choice, types_of(last, entities))
+    found = settled(choice, costs, entities, at)
+
+    def preferred(q: int, p: int) -> bool:
+        alike = choice[q] < 0 <= choice[p] and at[q] == at[p] and entities.demand[q] == entities.demand[p]
+        one, other = costs[p, at[p]], costs[q, at[q]]
+        return bool(alike and np.isfinite(other) and abs(one - other) <= ROUNDING * (abs(one) + abs(other)))
+
+    assert (found != choice).any() == any(preferred(q, p) for p in range(n) for q in range(p))
+
+
+def test_a_plan_of_last_types_is_checked_in_little_memory() -> None:
+    """Not by pairs: half of 20,000 jobs wait, and each was last on the type of 2,500 that run."""
+    n, k = 20_000, 4
+    at = np.arange(n) // 2 % k
+    choice = np.where(np.arange(n) % 2 == 0, at, -1)
+    entities = hetopt.Instance.from_jobs(np.ones((1, k)), [1], [1], [n] * k).entities()
+    entities = replace(entities, demand=np.ones(n))
+    cost = np.random.default_rng(0).normal(size=(n, k))
+    tracemalloc.start()
+    assert settled(choice, cost, entities, at) is choice
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 * n
 
 
 @given(st.integers(2, 8), st.integers(1, 3), st.data())

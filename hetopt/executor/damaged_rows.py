@@ -1,4 +1,4 @@
-"""JSON in rows of the state database: what was changed by hand and cannot be read is a :class:`DamagedRow`, alone."""
+"""Rows of the state database that were changed by hand: what cannot be read is a :class:`DamagedRow`, alone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ from typing import Any
 from hetopt.errors import HetoptError
 from hetopt.executor.connection import Connection, Row
 
+WITHOUT_JOB = """
+    SELECT 'leases', job, 'lease ' || tag FROM leases
+    WHERE state != 'sealed' AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = leases.job)
+    UNION ALL SELECT 'targets', job, 'copy ' || copy || ' of job ' || job FROM targets
+    WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE id = targets.job)"""
+"""Table, job and name of the rows whose job was deleted."""
+
 
 class DamagedRow(HetoptError, ValueError):
-    """JSON in a row of the state database cannot be read.
+    """JSON in a row of the state database cannot be read, or the job of the row is gone.
 
     Attributes
     ----------
@@ -50,7 +57,7 @@ def merge_parts(merge: int, job: int, parts: str) -> list[tuple[str, float]]:
 
 
 def damaged_rows(connection: Connection, spec_of: Callable[[Row], object]) -> list[DamagedRow]:
-    """Damage of rows on which decisions depend: of queued jobs, targets, merges that run, and nodes.
+    """Damage of rows on which decisions depend: of queued jobs, open leases, targets, merges that run, and nodes.
 
     Parameters
     ----------
@@ -69,6 +76,8 @@ def damaged_rows(connection: Connection, spec_of: Callable[[Row], object]) -> li
         check(spec_of, row)
     for job, copy, seats in connection.tuples("SELECT job, copy, seats FROM targets"):
         check(_read, seats, _check_seats, "targets", "seats", f"copy {copy} of job {job}", job)
+    for table, job, row in connection.tuples(WITHOUT_JOB):
+        found.append(DamagedRow(table, "job", row, f"there is no job {job}", job))
     for merge in connection.tuples("SELECT id, job, parts FROM merges WHERE done = 0"):
         check(merge_parts, *merge)
     for node in connection.tuples("SELECT name, content FROM nodes WHERE content IS NOT NULL"):

@@ -47,14 +47,14 @@ class LeaseReport:
 
     @cached_property
     def _there(self) -> frozenset[str]:
-        """Names of its files: mostly none is an exit, and one listing is cheaper than an attempt per node."""
+        """Names of its files: one listing is cheaper than opening an exit file per node."""
         with suppress(OSError):
             return frozenset(os.listdir(self.folder))
         return frozenset()
 
     @property
     def trains_on(self) -> bool:
-        """Whether it has begun on all its nodes, and has no file of an end; may be False for others, too."""
+        """Whether it has begun on all its nodes, and has no file of an end; False may also mean: not known."""
         begun = len(self.known) == len(self.ranks) and not any(CONTROLLER in claim for claim in self.known.values())
         return begun and bool(self._there) and not any(name.startswith("exit") for name in self._there)
 

@@ -139,19 +139,22 @@ def open_leases(
         same, and what is new replaces it.
     """
     columns = ", ".join(f"jobs.{column} AS job_{column}" for column in JOB_COLUMNS)
-    query = f"SELECT leases.*, {columns} FROM leases JOIN jobs ON jobs.id = job WHERE leases.state != 'sealed'"
+    query = f"SELECT leases.*, {columns} FROM leases LEFT JOIN jobs ON jobs.id = job WHERE leases.state != 'sealed'"
     cursor, made = connection.execute(query), {} if made is None else made
     names = [column[0] for column in cursor.description]
     before, rows = dict(made), {row[0]: row for row in sorted(cursor)}  # in SQL, the order would read the sealed ones
+    seats: dict[int, list[tuple[Any, ...]]] = {number: [] for number in rows}
+    query = """SELECT lease, node, gpu_type, number, device FROM leases JOIN seats ON lease = leases.id
+        WHERE leases.state != 'sealed' ORDER BY seats.rowid"""
+    for seat in connection.tuples(query):
+        seats[seat[0]].append(seat)
     made.clear()
-    new = [number for number, row in rows.items() if number not in before or before[number][0] != row]
-    seats: dict[int, list[Seat]] = {number: [] for number in new}
-    query = "SELECT * FROM seats WHERE lease IN (SELECT value FROM json_each(:new)) ORDER BY rowid"
-    for lease, *seat, _ in connection.tuples(query, new=new):
-        seats[lease].append(Seat(*seat))
     for number, row in rows.items():
-        fields = dict(zip(names, row, strict=True)) if number in seats else {}
-        made[number] = (row, _open_lease(fields, seats[number], folder)) if fields else before[number]
+        known, found = before.get(number), (row, seats[number])
+        if known is None or known[0] != found:
+            fields = dict(zip(names, row, strict=True))
+            known = found, _open_lease(fields, [Seat(*seat) for _, *seat in seats[number]], folder)
+        made[number] = known
     return [lease for _, lease in made.values()]
 
 
@@ -161,6 +164,8 @@ JOB_COLUMNS = ("id", "name", "spec", "failures", "cancelled")
 
 def _open_lease(row: Row, seats: Iterable[Seat], folder: Path) -> OpenLease:
     job, folder = {column: row[f"job_{column}"] for column in JOB_COLUMNS}, directory(row, folder)
+    if job["id"] is None:  # deleted by hand: its lease ends as that of a job whose specification is damaged
+        job |= {"name": f"job {row['job']}", "spec": "", "failures": 0, "cancelled": False}
     try:
         spec = spec_fields(job)
     except DamagedRow:
@@ -336,13 +341,12 @@ def seal(
     Parameters
     ----------
     learn:
-        Records more in the same transaction.
+        Records more of its job in the same transaction.
     """
     with database.writing() as connection:
         row = connection.row("SELECT * FROM leases WHERE id = :number AND state != 'sealed'", number=lease.id)
         if row is None:
             return False
-        job = job_numbered(connection, row["job"])
         start, ticked = row["from_step"], result.ticked
         end = start if result.step is None else max(start, min(result.step, row["until_step"]))
         if result.finished and not row["forked"]:
@@ -352,6 +356,12 @@ def seal(
         values |= {"ticked_step": ticked, "checkpoint": checkpoint}
         connection.update("leases", values, "id = :number", number=lease.id)
         connection.update("seats", {"held": False}, "lease = :number", number=lease.id)
+        steps = {"from_step": start, "step": end, "failure": result.failure}
+        database.record_event(connection, "sealed", lease.job, tag=row["tag"], outcome=result.outcome, **steps)
+        if not connection.value("SELECT 1 FROM jobs WHERE id = :job", job=row["job"]):  # deleted by hand
+            connection.update("leases", {"merged": True}, "job = :job", job=row["job"])
+            return True
+        job = job_numbered(connection, row["job"])
         changed: dict[str, Any] = {"lost": job["lost"] + max(0, (ticked or end) - end)}
         if not row["forked"] and end > job["committed"]:
             changed |= {"committed": end, "checkpoint": checkpoint or job["checkpoint"]}
@@ -361,8 +371,6 @@ def seal(
         connection.update("jobs", changed, "id = :job", job=job["id"])
         if learn is not None:
             learn(connection)
-        steps = {"from_step": start, "step": end, "failure": result.failure}
-        database.record_event(connection, "sealed", job["name"], tag=row["tag"], outcome=result.outcome, **steps)
         if (state := changed.get("state", QUEUED)) != QUEUED:
             connection.change("DELETE FROM targets WHERE job = :job", job=job["id"])
             database.record_event(connection, state, job["name"], reason=changed.get("reason"))

@@ -79,7 +79,8 @@ class Scheduler:
         self._placed: frozenset[int] = frozenset()  # jobs to which it gave something
         self._unable: Mapping[int, str] | None = None  # jobs that cannot run now, as recorded
         self._explained: tuple[object, list[Any]] | None = None  # what that was based on: nodes, jobs
-        self._last_basis: tuple[tuple[object, ...], Any] = (None,) * 3, None  # and what it was read from
+        self._basis_of: tuple[object, ...] = (None,) * 3  # what the basis was read from
+        self._basis_found = list[Any](), list[Any]()  # nodes, jobs
         self._errors = 0  # of the policy, in a row
         self._reported_cost = False
 
@@ -211,12 +212,11 @@ class Scheduler:
     def _basis(self, state: ClusterState) -> tuple[list[Any], list[Any]]:
         """Nodes and jobs on which a decision without rounds depends; made again where what is read has changed."""
         basis_of = state.nodes, state.jobs, state.speeds
-        if any(a is not b for a, b in zip(basis_of, self._last_basis[0], strict=True)):
+        if any(a is not b for a, b in zip(basis_of, self._basis_of, strict=True)):
             nodes = [(node.name, Counter(seat.gpu_type for seat in node.seats)) for node in state.nodes]
             jobs = [(row["id"], state.speeds.out_of_memory_on(row["id"])) for row in state.jobs]
-            self._last_basis = basis_of, (nodes, jobs)
-        found: tuple[list[Any], list[Any]] = self._last_basis[1]
-        return found
+            self._basis_of, self._basis_found = basis_of, (nodes, jobs)
+        return self._basis_found
 
     def _record_unable(self, state: ClusterState, changed: Sequence[Row]) -> None:
         """Record why jobs cannot run now, of which these have changed; views show it in place of the last reasons."""

@@ -45,21 +45,24 @@ def _all_stay(choice: Positions, cost: Floats, demand: Floats, last: Positions) 
     """Whether every running job is on its last type, and no exchange is preferred: the rule in most rounds.
 
     An exchange of two running jobs, and a move, would take a job from its last type. An exchange with a waiting job is
-    preferred only if that was last on the same type, and is the earlier one.
+    preferred only if that was last on the same type, and is the earlier one. Jobs of one type and demand whose costs
+    are in a row equal, in sorted order, count as tied: where costs are equal but for rounding, so are those in between.
     """
     runs = choice >= 0
     if (runs & (last != choice)).any():
         return False
-    back = np.flatnonzero(~runs & (last >= 0))
-    if not len(back):
+    kept = np.flatnonzero(last >= 0)
+    own = cost[kept, last[kept]]
+    kept, own = kept[np.isfinite(own)], own[np.isfinite(own)]
+    order = np.lexsort((own, demand[kept], last[kept]))
+    kept, own = kept[order], own[order]
+    ties = (last[kept][1:] == last[kept][:-1]) & (demand[kept][1:] == demand[kept][:-1]) & _equal(own[1:], own[:-1])
+    first = np.flatnonzero(np.append(True, ~ties)[: len(kept)])
+    if not len(first):
         return True
-    there = np.flatnonzero(runs)
-    rivals = (last[back, None] == last[there]) & (demand[back, None] == demand[there]) & (back[:, None] < there)
-    if not rivals.any():
-        return True
-    q, p = np.nonzero(rivals)
-    place = last[there[p]]
-    return not _equal(cost[there[p], place], cost[back[q], place]).any()
+    earliest_waiting = np.minimum.reduceat(np.where(runs[kept], len(runs), kept), first)
+    latest_running = np.maximum.reduceat(np.where(runs[kept], kept, -1), first)
+    return not (earliest_waiting < latest_running).any()
 
 
 class _Places:
