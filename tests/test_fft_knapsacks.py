@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -117,6 +118,18 @@ def test_whole_counts_suffice(core: Core) -> None:
     assert bound == pytest.approx(best, **TIGHT)
     assert choice is not None
     assert {types: cost for cost, types in plans(core)}[tuple(choice.tolist())] == pytest.approx(best, **TIGHT)
+
+
+@pytest.mark.parametrize(("status", "bound"), [("infeasible", np.inf), ("time_limit", -np.inf), ("error", -np.inf)])
+def test_counting_without_a_solution_proves_only_infeasibility(
+    status: str, bound: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(_: object) -> NoReturn:
+        raise NotSolved("HiGHS has no point", status)
+
+    monkeypatch.setattr(gang_counts.Session, "solve", failed)
+    core = Core(np.array([[1.0]]), np.array([2]), np.array([2]), 0, np.arange(1))
+    assert CountProgram(core).solve(0.0, None) == (bound, None)
 
 
 @given(cores())

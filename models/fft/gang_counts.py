@@ -67,13 +67,14 @@ class CountProgram:
         Returns
         -------
         tuple
-            The bound; (m,) type of each job, -1 where it waits, or None if there is no plan, or none in time.
+            The bound, infinite if there is no plan and minus infinity if HiGHS proves nothing; (m,) type of each job,
+            -1 where it waits, or None if HiGHS has no plan.
         """
         scaled = (program := self._program()).scaled()
         try:
             point = Session(scaled, Options(gap=gap, time_limit=seconds), explain=False).solve().unscaled(program)
         except NotSolved as problem:
-            return (-np.inf if problem.status == "time_limit" else np.inf), None
+            return (np.inf if problem.status == "infeasible" else -np.inf), None
         return self.core.base - point.bound, self._plan(point.x)
 
     def _program(self) -> LinearProgram:
