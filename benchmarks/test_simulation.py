@@ -135,7 +135,7 @@ def test_beside_plain_rounds(benchmark: BenchmarkFixture, full: bool, case: str)
     assert log.jobs["finish"].dropna().to_dict() == pytest.approx(expected)
 
 
-SEARCHES = {"branch-and-cut", "reduced-cost fixing", "knapsacks"}
+SEARCHES = {"branch-and-cut", "reduced-cost fixing", "knapsacks", "counting"}
 """Methods of FFT's certificates for rounds in which the last plan was not proven."""
 
 

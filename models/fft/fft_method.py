@@ -189,14 +189,15 @@ class RoundSolver:
         start = start if self._running(start) == used else None
         if round_.cost.size <= FEW:
             return Found(start, np.inf, round_.bound, 0)
-        bound = -np.inf
+        bound, method = -np.inf, "knapsacks"
         if (alike := merged(round_, gap)) is not None:
             found = solve(alike.part, FINER * gap, deadline, feasible=feasible)
-            bound = found.bound
+            bound, method = found.bound, found.method
             split = None if found.choice is None else alike.split(found.choice)
             known = [choice for choice in (start, split) if choice is not None]
             start = min(known, key=lambda choice: round_.worth(choice)[0], default=None)
-        return solve(round_, gap, deadline, start, bound, feasible=feasible)
+        found = solve(round_, gap, deadline, start, bound, feasible=feasible)
+        return replace(found, method=method) if method == "counting" else found
 
 
 def _start(compiled: Compiled) -> Positions | None:
@@ -221,7 +222,7 @@ def _proven(compiled: Compiled, found: Found, options: Options) -> Point:
     bound = max(kept.offset - found.bound, value)
     allowance = max(options.gap, PROVEN) * float(np.abs(kept.c * x).sum())
     status: Status = "optimal" if bound - value <= PROVEN * scale(value) else "gap"
-    point = Point(kept, x, value, bound, status, method="knapsacks", passes=found.passes)
+    point = Point(kept, x, value, bound, status, method=found.method, passes=found.passes)
     if bound - value > allowance * (1 + PROVEN):
         point = _closed(point, program, used, options)
     return replace(point, earlier=(Point(first, point.x, used, used, "optimal", method="packing"),))

@@ -145,12 +145,15 @@ class Found:
         Cost of the plan (infinite without one), and a proven lower bound on the cost of every plan.
     passes:
         Number of searches.
+    method:
+        ``"knapsacks"``, or ``"counting"`` if the bound may be that of an integer program.
     """
 
     choice: Positions | None
     cost: float
     bound: float
     passes: int
+    method: str = "knapsacks"
 
 
 def solve(
@@ -189,7 +192,7 @@ class _Search:
         self.cost, self.slack, self.bound = np.inf, 0.0, round_.bound
         certain = (round_.loss <= 0) & (round_.waits > 0)[:, None]  # best places of running jobs: in every core
         self.losses = np.sort(round_.loss[np.isfinite(round_.loss) & ~certain])
-        self.passes = 0
+        self.passes, self.method = 0, "knapsacks"
         self.prices = round_.prices(round_.whole)
         if start is not None:
             self._take(start)
@@ -203,7 +206,7 @@ class _Search:
             if is_last or (self.choice is None and not self.feasible and many >= LARGE):
                 break
             many = self.needed if self.needed <= LARGE else many * WIDER
-        return Found(self.choice, self.cost, min(self.bound, self.cost), self.passes)
+        return Found(self.choice, self.cost, min(self.bound, self.cost), self.passes, self.method)
 
     def _is_done(self) -> bool:
         return self.cost - self.bound <= self.slack or self._is_late()
@@ -331,7 +334,7 @@ class _Search:
 
     def _count(self, program: CountProgram) -> float:
         """Solve the program of a core; the bound on its plans that this proves."""
-        self.passes += 1
+        self.passes, self.method = self.passes + 1, "counting"
         free = abs(self.target - program.core.base)
         gap = self.gap if self.choice is None else min(self.slack / max(free, self.slack), 1.0)
         seconds = None if self.deadline is None else max(self.deadline - time.perf_counter(), PROVEN)
