@@ -119,17 +119,9 @@ def _shares(entities: Entities, bundles: Floats) -> Floats:
 def _between_entities(entities: Entities, kind: Positions, duals: Duals) -> Duals:
     """Pairs of entities and the dual (<= 0) of their row."""
     top = _top(entities)
-    envious, envied, scaled = duals
-    if len(np.unique(kind)) == len(kind):
-        position = np.argsort(kind)
-        first, second = position[envious], position[envied]
-    else:
-        order = np.argsort(kind, kind="stable")
-        members = np.split(order, np.cumsum(np.bincount(kind))[:-1])
-        across = _across(entities.weight, members, (envious, envied, scaled))
-        first, second, scaled = (
-            np.concatenate(parts) for parts in zip(*across, *_within(entities, members), strict=True)
-        )
+    members = np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
+    parts = *_across(entities.weight, members, duals), *_within(entities, members)
+    first, second, scaled = (np.concatenate(own) for own in zip(*parts, strict=True))
     return first, second, -scaled / (entities.weight[first] * entities.weight[second] * top[first])
 
 
