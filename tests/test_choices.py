@@ -18,7 +18,7 @@ from hetopt.formulations import formulation
 from hetopt.models import fft, gavel, oef
 from hetopt.models.ceei import equal_budgets
 from hetopt.models.fft import OneType, WorkConserving, fft_method
-from hetopt.models.fft.proven_round import BEST_TYPES, DRIFT, PRICES, ProvenRound, still_optimal
+from hetopt.models.fft.proven_round import BEST_TYPES, DRIFT, PRICES, ProvenRound, proof_of_last_plan
 from hetopt.models.objectives import LinearGain, SwitchingCost, TotalRate
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving.choices import drift_bound, price_bound, value_of
@@ -91,7 +91,7 @@ def test_a_plan_that_stays_is_optimal_within_the_gap(
     for choice in plans:
         proven = ProvenRound.of(entities, choice, before, bound, None)
         assert proven.serves(entities)
-        proof = still_optimal(proven, entities, now, gap)
+        proof = proof_of_last_plan(proven, entities, now, gap)
         value, size = value_of(now, choice)
         if proof is not None:
             assert proof.value == value

@@ -192,18 +192,19 @@ class WatchedEntities(Entities):
     What follows from them without that is the same for all entities that :func:`agree` with them.
     """
 
-    watched: bool
+    numbers_only: bool
+    """True until the source or the GPUs that are held are read."""
 
     @classmethod
     def of(cls, entities: Entities) -> WatchedEntities:
-        """The same entities, watched."""
+        """The same entities, of which nothing has been read."""
         made = object.__new__(cls)
-        made.__dict__.update({item.name: getattr(entities, item.name) for item in fields(Entities)}, watched=True)
+        made.__dict__.update({item.name: getattr(entities, item.name) for item in fields(Entities)}, numbers_only=True)
         return made
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("instance", "held"):
-            object.__getattribute__(self, "__dict__")["watched"] = False
+            object.__getattribute__(self, "__dict__")["numbers_only"] = False
         return object.__getattribute__(self, name)
 
 

@@ -361,7 +361,7 @@ class Formulation:
             point, _ = solve_compiled(compiled, DEFAULT)
             kept = point if may_stay(compiled, point) else None
         result = replace(_allocation(compiled, point, began), entities=entities)
-        if watched.watched and all(_is_frozen(part) for part in self):
+        if watched.numbers_only and all(_is_frozen(part) for part in self):
             return result, LastOptimum(kept, result, self)
         return result, LastOptimum(kept)
 

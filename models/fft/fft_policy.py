@@ -44,7 +44,7 @@ from hetopt.models.fft.proven_round import (
     RoundGains,
     best_types,
     gpus_of,
-    still_optimal,
+    proof_of_last_plan,
 )
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.objectives import LinearGain, is_linear_gain
@@ -163,7 +163,7 @@ class FFT:
         proof = None
         if before is not None:
             if before.serves(entities):
-                proof = still_optimal(before, entities, gain, self.options.gap)
+                proof = proof_of_last_plan(before, entities, gain, self.options.gap)
             proof = proof or best_types(entities, gain) or self._small(entities, gain, before)
         if proof is None:
             allocation = self._searched(instance, now, before)

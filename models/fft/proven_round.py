@@ -170,7 +170,7 @@ class Proof:
         )
 
 
-def still_optimal(proven: ProvenRound, entities: Entities, gain: Floats, gap: float) -> Proof | None:
+def proof_of_last_plan(proven: ProvenRound, entities: Entities, gain: Floats, gap: float) -> Proof | None:
     """The proof that the plan of ``proven`` is optimal within the gap at the gains ``gain``, or None.
 
     Parameters
