@@ -52,11 +52,15 @@ def _serves(compiled: Compiled) -> bool:
 
 
 def solve_round(compiled: Compiled, options: Options) -> Point:
-    """The best point of the round, proven up to ``options.gap`` or until the time limit."""
+    """The best point of the round, proven up to ``options.gap`` or until the time limit.
+
+    Where a start is given, be it without jobs that run, the caller has tried :func:`small_plan`.
+    """
     options = options.started()
     program, solver = compiled.program, RoundSolver(compiled.entities, compiled.program.c, options)
     start = _start(compiled)
-    if (found := solver.by_tables(start)) is None:
+    found = solver.by_tables(None) if compiled.start is None else None
+    if found is None:
         used, best = solver.packable or solver.most, _packing(compiled, solver.most)
         found = solver.by_knapsacks(used, start, feasible=used in (solver.packable, best.objective))
         if found.choice is None and best.objective < used:
@@ -259,8 +263,9 @@ def fillable(entities: Entities) -> Positions:
     most = []
     for able, capacity in zip(entities.allowed.T, entities.capacity.astype(np.intp).tolist(), strict=True):
         sums, within = 1, (1 << (capacity + 1)) - 1  # bit s is set if some gangs sum to s
-        for demand, number in zip(*np.unique(entities.demand[able], return_counts=True), strict=True):
-            sums = _with_gangs(sums, int(demand), min(int(number), capacity // int(demand)), within)
+        number = np.bincount(entities.demand[able].astype(np.intp))
+        for demand in np.flatnonzero(number).tolist():
+            sums = _with_gangs(sums, demand, min(int(number[demand]), capacity // demand), within)
         most.append(sums.bit_length() - 1)
     return np.array(most, dtype=np.intp)
 
