@@ -6,9 +6,11 @@ A policy decides over all present jobs (:class:`PolicyDecider`), an online sched
 
 from __future__ import annotations
 
+import gc
 import math
 import time as clock
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -95,6 +97,21 @@ def stall_reason(states: JobStates, present: Collection[int]) -> str:
     return f"{counted(len(names), 'unfinished job')}: {listed}. {why}"
 
 
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Collect no garbage meanwhile: the many lists of a decision live shortly, and each collection looks through all.
+
+    Unlike Pyomo's ``PauseGC``, this may overlap in several threads.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class PolicyDecider:
     """Calls the policy and its steps with all visible jobs.
 
@@ -135,7 +152,7 @@ class PolicyDecider:
         progressed = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.start_continues(
             who, self.last_decision, self.ready_before
         )
-        self.ready_before = self.states.ready.copy()
+        self.ready_before[who] = self.states.ready[who]
         self.dispatcher.record_all_copies()
         if cluster is None or not len(who):
             return None
@@ -148,7 +165,8 @@ class PolicyDecider:
         last = self._last  # what jobs hold now, unless a failure has taken it
         if last is not None and not np.array_equal(self.states.held[who], last.gpus):
             last = None
-        decision, self.state = self.steps(instance, self.state, last)
+        with _garbage_kept():
+            decision, self.state = self.steps(instance, self.state, last)
         took = clock.perf_counter() - began
         self.last_decision, self._last = time, decision
         if not decision.same_gpus(last):
@@ -180,6 +198,7 @@ class OnlineDecider:
         self.free = held_gpus({server.name: server.gpus for server in instance.cluster.servers})
         self.position = {job.name: i for i, job in enumerate(instance.jobs)}
         self.type = {t: k for k, t in enumerate(instance.cluster.type_names)}
+        self.gpus_held = 0.0
 
     def arrive(self, i: int) -> None:
         """Pass the arrival to the scheduler."""
@@ -189,6 +208,7 @@ class OnlineDecider:
         """Pass the completion to the scheduler."""
         for place, n in (self.states.where[i] or {}).items():
             self.free[place] += int(n)
+            self.gpus_held -= n
         self.scheduler.finish(self.dispatcher.time, self.states.jobs[i])
 
     def change_servers(self) -> None:
@@ -203,7 +223,7 @@ class OnlineDecider:
         took = clock.perf_counter() - began
         for start in starts:
             self._begin(self._checked(start, present), start)
-        return CarriedOut(took, self.scheduler.wake, self.states.gpus_held)
+        return CarriedOut(took, self.scheduler.wake, self.gpus_held)
 
     def _checked(self, start: JobStart, present: Collection[int]) -> int:
         """Position of the job, which must be present, not running, and get all its GPUs."""
@@ -228,6 +248,7 @@ class OnlineDecider:
                 )
             self.free[server, t] = left
             gpus[self.type[t]] += n
+            self.gpus_held += n
         if start.replicas:
             check_replicas(job, start.hosts, start.replicas)
         self.dispatcher.run(i, JobPlacement(gpus, where, start.hosts, start.replicas))
