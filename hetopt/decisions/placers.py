@@ -22,7 +22,11 @@ Seats = dict[str, int]
 
 
 class Placer(Protocol):
-    """Chooses servers for the jobs of a plan."""
+    """Chooses servers for the jobs of a plan.
+
+    It must follow only from the plan, the jobs and servers, and where jobs are now; not from the time or the work done.
+    While these stay the same, the simulator keeps a placement that moved no job, and does not call the placer.
+    """
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of each job that can be placed, and the reason for each that cannot.
@@ -165,18 +169,19 @@ class FreeGPUs(dict[str, int]):
             end = first
 
 
-def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats | None:
+def pack(gpus: int, free: Mapping[str, int], near: Collection[str] = ()) -> Seats | None:
     """Seats for ``gpus`` GPUs on as few of the servers as possible, or None if there is not enough room.
 
     If a single server has room: the tightest fit among ``near``, else the tightest fit among all, which leaves large
     holes to large gangs. Otherwise the emptiest server is filled and the rest packed in the same way, which takes the
     fewest servers. Ties go to the first server.
     """
-    room, near, seats = free if isinstance(free, FreeGPUs) else FreeGPUs(free), set(near), Seats()
+    room, seats = free if isinstance(free, FreeGPUs) else FreeGPUs(free), Seats()
     if not gpus:
         return seats
-    emptiest = room.emptiest_first(near)
+    emptiest: Iterator[str] | None = None
     while (tight := room.tightest(gpus, near, seats)) is None:
+        emptiest = emptiest or room.emptiest_first(near)
         if (server := next(emptiest, None)) is None:
             return None
         seats[server] = room[server]
@@ -205,7 +210,7 @@ class NoServerFits:
         return f"no single server has {self.gpus} free GPUs of {self.gpu_type!r} for a {self.parallelism} job"
 
 
-SeatChoice = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
+SeatChoice = Callable[[Job, int, Mapping[str, int], Collection[str]], Seats | None]
 """(job, GPUs, free GPUs by server, present servers) -> its seats, or None if there is not enough room."""
 
 
@@ -293,9 +298,11 @@ class PlacementRun:
         self.free[gpu_type].add(self.hosts[job].pop(gpu_type))
 
     def _place(self, job: Job, gpu_type: str, gpus: int, before: Mapping[str, int]) -> None:
-        elsewhere = self.hosts.get(job.name, NOWHERE)  # on other types
-        own = {server for seats in elsewhere.values() for server in seats}
-        free, near = self.free[gpu_type], own.union(self.placed.get(job.name, NOWHERE))
+        free, near = self.free[gpu_type], self.placed.get(job.name, NOWHERE)
+        own: set[str] = set()  # servers on other types
+        if elsewhere := self.hosts.get(job.name, NOWHERE):
+            own = {server for seats in elsewhere.values() for server in seats}
+            near = own.union(near)
         seats = pack(gpus, free, near) if self.choose is None else self.choose(job, gpus, free, near)
         if seats is None:
             raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
@@ -406,7 +413,7 @@ class TensorSkew:
         def rank(job: Job, gpus: int) -> tuple[int, ...]:
             return (0, -gpus) if self.skewed(job) else (1, 0)
 
-        def choose(job: Job, gpus: int, free: Mapping[str, int], near: Iterable[str]) -> Seats | None:
+        def choose(job: Job, gpus: int, free: Mapping[str, int], near: Collection[str]) -> Seats | None:
             return pack(gpus, free, near) if self.skewed(job) else first_seats(gpus, free)
 
         return PlacementRun(plan, instance, choose=choose).run(rank, self.sticky, False)
