@@ -298,7 +298,8 @@ class PlacementRun:
         self.free[gpu_type].add(self.hosts[job].pop(gpu_type))
 
     def _place(self, job: Job, gpu_type: str, gpus: int, before: Mapping[str, int]) -> None:
-        free, near = self.free[gpu_type], self.placed.get(job.name, NOWHERE)
+        free = self.free[gpu_type]
+        near: Collection[str] = self.placed.get(job.name, NOWHERE)
         own: set[str] = set()  # servers on other types
         if elsewhere := self.hosts.get(job.name, NOWHERE):
             own = {server for seats in elsewhere.values() for server in seats}
