@@ -129,30 +129,17 @@ class PolicyDecider:
         self.ready_before = np.full(len(self.states.jobs), np.nan)  # JobStates.ready before the last decision
         self._visible_jobs: Positions | None = None  # None: computed at the next decision
 
-    def arrive(self, _: int) -> None:
-        """Job i is present from now on."""
-        self._begin_again()
-
-    def finish(self, _: int) -> None:
-        """Job i has finished."""
-        self._begin_again()
-
-    def change_servers(self) -> None:
-        """A server has gone down or come back."""
-        self._begin_again()
-
-    def _begin_again(self) -> None:
+    def arrive(self, _: int | None = None) -> None:
         """After an event other jobs may be visible, and decisions without progress count from 0."""
         self._visible_jobs = self._last = None
         self.without_progress = 0
 
+    finish = change_servers = arrive
+
     def decide(self, present: Collection[int], cluster: Cluster | None) -> CarriedOut | None:
         """Record the work of copies, call the policy, and carry out its decision."""
         who, time = self._visible(present, cluster), self.dispatcher.time
-        progressed = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.start_continues(
-            who, self.last_decision, self.ready_before
-        )
-        self.ready_before[who] = self.states.ready[who]
+        progressed = self._progressed(who)
         self.dispatcher.record_all_copies()
         if cluster is None or not len(who):
             return None
@@ -173,6 +160,15 @@ class PolicyDecider:
             self.dispatcher.carry_out(who, decision)
         wake = math.inf if decision.wake is None else decision.wake
         return CarriedOut(took, wake, float(decision.gpus.sum()), decision.given_up, decision.estimated)
+
+    def _progressed(self, who: Positions) -> bool:
+        """Whether a job has trained since the last decision, or will, as it continues the start-up from before."""
+        states, last, ready = self.states, self.last_decision, self.states.ready[who]
+        began = np.maximum(np.maximum(ready, states.since[who]), last)
+        trained = (states.rate[who] > 0) & (began < self.dispatcher.time)
+        starting = (ready > last) & (ready == self.ready_before[who])
+        self.ready_before[who] = ready
+        return bool((states.running[who] & (trained | starting)).any())
 
     def _visible(self, present: Collection[int], cluster: Cluster | None) -> Positions:
         """The jobs that the policy sees: those present, without gangs that do not fit on the servers that are up."""

@@ -91,19 +91,6 @@ class Dispatcher:
         for i in list(self.states.forked):
             self.record_work(i)
 
-    def trained_since(self, who: Positions, time: float) -> bool:
-        """Whether one of these jobs has trained after its start and after ``time``."""
-        began = np.maximum(np.maximum(self.states.ready[who], self.states.since[who]), time)
-        return bool((self.states.running[who] & (self.states.rate[who] > 0) & (began < self.time)).any())
-
-    def start_continues(self, who: Positions, time: float, ready: Floats) -> bool:
-        """Whether a job that was starting at the previous decision is still in the same start-up, and so will train.
-
-        ``time``: of the previous decision; ``ready``: :attr:`JobStates.ready` before it.
-        """
-        there = self.states.ready[who]
-        return bool((self.states.running[who] & (there > time) & (there == ready[who])).any())
-
     def finish(self, i: int) -> None:
         """Record that job i has done all its work, and free its GPUs."""
         self.record_work(i, float(self.states.left[i]))
