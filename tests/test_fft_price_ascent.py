@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from hetopt.data.array_types import Floats, Positions
+from hetopt.models.fft import price_ascent
 from hetopt.models.fft.price_ascent import ASCENT_TYPES, ascended_prices
 from hetopt.models.fft.round_search import Round
 from hetopt.tolerances import EQUAL, scale
@@ -42,12 +43,16 @@ def rounds(draw: st.DrawFn) -> tuple[Floats, Positions, Positions, int]:
     return cost, demand, room, draw(st.integers(0, int(room.sum())))
 
 
-@given(rounds())
+@given(rounds(), st.booleans())
 @settings(max_examples=examples(150, 1500), deadline=None)
-def test_the_bound_is_the_optimum_of_the_relaxation(round_: tuple[Floats, Positions, Positions, int]) -> None:
+def test_the_bound_is_the_optimum_of_the_relaxation(
+    round_: tuple[Floats, Positions, Positions, int], at_once: bool
+) -> None:
     """Without shares that use so many GPUs, prices are finite."""
     cost, demand, room, idle = round_
-    price = ascended_prices(cost, demand, room, idle)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(price_ascent, "ALL", price_ascent.ALL if at_once else 0)
+        price = ascended_prices(cost, demand, room, idle)
     assert np.isfinite(price).all()
     optimum = relaxed(cost, demand, room, idle)
     if optimum is not None:
@@ -55,10 +60,11 @@ def test_the_bound_is_the_optimum_of_the_relaxation(round_: tuple[Floats, Positi
         assert Round(cost, demand, room, idle, price).bound == pytest.approx(optimum, abs=EQUAL * size)
 
 
+@pytest.mark.parametrize("n", [150, 600])
 @pytest.mark.parametrize("seed", range(3))
-def test_many_jobs(seed: int) -> None:
+def test_many_jobs(seed: int, n: int) -> None:
     draw = np.random.default_rng(seed)
-    cost, demand = draw.lognormal(2, 1, (150, 3)) - 5, draw.choice([1, 2, 4, 8], 150)
+    cost, demand = draw.lognormal(2, 1, (n, 3)) - 5, draw.choice([1, 2, 4, 8], n)
     cost[draw.random(cost.shape) < seed / 4] = np.inf
     room = np.array([36, 40, 32])
     price = ascended_prices(cost, demand, room, seed)

@@ -16,10 +16,14 @@ from __future__ import annotations
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
-from hetopt.tolerances import ROUNDING
+from hetopt.models.fft.gpu_prices import cheapest_places
+from hetopt.tolerances import PROVEN, ROUNDING
 
 ASCENT_TYPES = 4
 """Most types with which the steps, over all sets of types, are faster than a linear program in HiGHS."""
+
+ALL = 300
+"""Most jobs of which all enter at once."""
 
 MOST_STEPS = 100
 """Most steps; some 3 to 8 are usual, and bounds hold at any prices."""
@@ -28,19 +32,32 @@ MOST_STEPS = 100
 def ascended_prices(cost: Floats, demand: Positions, room: Positions, idle: int) -> Floats:
     """(k,) costs that one more GPU of each type in use saves: an optimum of the relaxation's dual.
 
-    The time grows with ``2 ** k``.
+    Of many jobs, only those of least cost enter first, and then those to which the prices are worth it. The time grows
+    with ``2 ** k``.
 
     Parameters
     ----------
     cost, demand, room, idle:
         See :class:`hetopt.models.fft.round_search.Round`.
     """
-    k, able = len(room), np.isfinite(cost).any(axis=1)
-    per_gpu = np.hstack([(cost[able] / demand[able, None]).T, np.zeros((k, 1))])  # the last job: the idle GPUs
-    gpus, waits = np.append(demand[able], float(idle)), np.zeros(per_gpu.shape[1])
+    able, price = np.isfinite(cost).any(axis=1), np.zeros(len(room))
+    jobs = able if len(cost) <= ALL else cheapest_places(cost, demand, room).any(axis=1)
+    while True:
+        price = _ascended(cost[jobs], demand[jobs], room, idle, price)
+        least, size = (cost - demand[:, None] * price).min(axis=1), np.abs(cost).min(axis=1)
+        if not (more := able & ~jobs & (least < -PROVEN * size)).any():
+            return price
+        jobs = jobs | more
+
+
+def _ascended(cost: Floats, demand: Positions, room: Positions, idle: int, price: Floats) -> Floats:
+    """:func:`ascended_prices` of jobs that can all run, from ``price``."""
+    k, price = len(room), price.copy()
+    per_gpu = np.hstack([(cost / demand[:, None]).T, np.zeros((k, 1))])  # the last job: the idle GPUs
+    gpus, waits = np.append(demand, float(idle)), np.zeros(per_gpu.shape[1])
     waits[-1] = np.inf
     sets = (np.arange(1, 2**k)[:, None] >> np.arange(k) & 1).astype(bool)
-    rooms, price, rows = sets @ room.astype(float), np.zeros(k), np.arange(len(sets))
+    rooms, rows = sets @ room.astype(float), np.arange(len(sets))
     smallest = ROUNDING * float(np.abs(per_gpu[np.isfinite(per_gpu)]).max(initial=0.0)) * rooms[-1]
     for _ in range(MOST_STEPS):
         least = _least_of_sets(per_gpu - price[:, None])
