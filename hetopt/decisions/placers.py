@@ -285,7 +285,7 @@ class PlacementRun:
                 self._place(*one)
         if consolidate:
             self._consolidate(spread)
-        return self._placement()
+        return self._placement([*spread, *others])
 
     def _take(self, job: str, gpu_type: str, seats: Mapping[str, int]) -> None:
         self.free[gpu_type].add(seats, -1)
@@ -326,9 +326,10 @@ class PlacementRun:
             seats = pack(n, self.free[t], before)
             self._take(job.name, t, before if seats is None or len(seats) > 1 else seats)
 
-    def _placement(self) -> Placement:
+    def _placement(self, loose: list[PlannedGPUs]) -> Placement:
+        """The result; all but the ``loose`` ones keep their only server."""
         extra, moved = dict[str, int](), set[str]()
-        for one in self.planned:
+        for one in loose:
             name = one.job.name
             seats = self.hosts.get(name, NOWHERE).get(one.gpu_type, one.before)  # a job that waits moves nowhere
             if seats is not one.before and one.stays:
