@@ -240,6 +240,20 @@ def test_units_of_time_do_not_matter() -> None:
         assert objectives == pytest.approx([objectives[0]] * 3, rel=10 * EQUAL), policy
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_speedups_of_a_million_leave_no_gap(seed: int) -> None:
+    """A share that is worth a millionth of another has a reduced cost below the usual tolerance of HiGHS."""
+    draw, n, k = np.random.default_rng(seed), 7, 5
+    speedups = np.ones((n, k))
+    speedups[np.arange(n), draw.integers(0, k, n)] = 10**6
+    inst = hetopt.Instance.from_speedups(speedups, [55] * k)
+    found = hetopt.solve(gavel.max_min_fairness(), inst).certificate
+    exact = hetopt.solve(gavel.max_min_fairness(), inst, exact=True).certificate.objective
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(exact, rel=PROVEN)
+    assert found.bound == pytest.approx(exact, rel=PROVEN)
+
+
 def test_finished_jobs_count_for_nothing() -> None:
     done = TABLE1.replace(done={"j1": 16.0})
     for policy in ("makespan", "completion", "finish_time", "fifo", "shortest"):
