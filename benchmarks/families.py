@@ -107,7 +107,9 @@ def _opposed(draw: Draw, n: int, k: int) -> Floats:
 def _two_tastes(draw: Draw, n: int, k: int) -> Floats:
     """Half of the rows prefer the types in reverse order, and differ by a hundredth of a per cent."""
     rising = np.linspace(1, 3, k)
-    return np.where(np.arange(n)[:, None] < n // 2, rising, rising[::-1]) * (1 + 0.0001 * draw.standard_normal((n, k)))
+    return np.where(np.arange(n)[:, None] < n // 2, rising, rising[::-1]) * (
+        1 + 10.0**-4 * draw.standard_normal((n, k))
+    )
 
 
 def _quadratic(draw: Draw, n: int, k: int) -> Floats:

@@ -24,6 +24,7 @@ from hetopt.models.fft.alike_types import merged
 from hetopt.models.fft.core_tables import TYPES, solve_small, solve_whole
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
+from hetopt.models.fft.knapsacks import halves
 from hetopt.models.fft.price_ascent import ASCENT_TYPES, ascended_prices
 from hetopt.models.fft.round_search import Found, Round, solve
 from hetopt.models.objectives import is_linear_gain
@@ -265,19 +266,10 @@ def fillable(entities: Entities) -> Positions:
         sums, within = 1, (1 << (capacity + 1)) - 1  # bit s is set if some gangs sum to s
         number = np.bincount(entities.demand[able].astype(np.intp))
         for demand in np.flatnonzero(number).tolist():
-            sums = _with_gangs(sums, demand, min(int(number[demand]), capacity // demand), within)
+            for part in halves(min(int(number[demand]), capacity // demand)):
+                sums |= (sums << (part * demand)) & within
         most.append(sums.bit_length() - 1)
     return np.array(most, dtype=np.intp)
-
-
-def _with_gangs(sums: int, demand: int, number: int, within: int) -> int:
-    """The set of sums with up to ``number`` gangs of this demand more, by doubling."""
-    part = 1
-    while number > 0:
-        taken = min(part, number)
-        sums |= (sums << (taken * demand)) & within
-        number, part = number - taken, 2 * part
-    return sums
 
 
 def most_packed(entities: Entities, bound: int) -> int | None:
