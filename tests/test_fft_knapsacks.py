@@ -12,7 +12,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy.optimize import linear_sum_assignment, linprog
+from scipy.optimize import linear_sum_assignment
 
 import hetopt
 from hetopt import Options
@@ -21,9 +21,9 @@ from hetopt.errors import NotSolved
 from hetopt.models import fft
 from hetopt.models.fft import core_tables, fft_method, gang_counts, round_search
 from hetopt.models.fft.alike_types import merged
-from hetopt.models.fft.ascent import ascended
 from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.gpu_prices import gpu_prices
+from hetopt.models.fft.job_prices import ascended
 from hetopt.models.fft.knapsacks import Core
 from hetopt.models.fft.round_search import Round, searched, solve
 from hetopt.models.fft.transport import cheapest_assignment
@@ -322,34 +322,6 @@ def test_where_no_split_fits_there_is_none() -> None:
         alike = merged(round_, 1.0)
         assert alike is not None
         assert (alike.split(np.zeros(4, dtype=np.intp)) is not None) == fits
-
-
-@pytest.mark.parametrize("idle", [0, 2])
-def test_prices_of_gpus_are_duals_of_the_relaxation(idle: int) -> None:
-    draw = np.random.default_rng(3)
-    cost, demand = draw.lognormal(2, 1, (40, 3)), draw.integers(1, 5, 40)
-    cost[draw.random(cost.shape) < 1 / 4] = np.inf
-    room = np.array([9, 8, 7])
-    price = gpu_prices(cost, demand, room, idle, Options())
-    able = np.isfinite(cost)
-    use = np.zeros((3, 40, 3))
-    for i in range(3):
-        use[i, :, i] = demand
-    jobs = np.repeat(np.eye(40), 3, axis=1)
-    relaxed = linprog(
-        np.where(able, cost, 0).ravel(),
-        np.vstack([use.reshape(3, -1), jobs]),
-        np.concatenate([room, np.ones(40)]),
-        np.repeat(demand, 3)[None, :],
-        [room.sum() - idle],
-        bounds=[(0, 1 if a else 0) for a in able.ravel()],
-    )
-    assert Round(cost, demand, room, idle, price).bound == pytest.approx(relaxed.fun)
-
-
-def test_prices_need_enough_jobs() -> None:
-    with pytest.raises(NotSolved):
-        gpu_prices(np.ones((2, 1)), np.array([1, 1]), np.array([3]), 0, Options())
 
 
 @given(job_instances(zeros=True, jobs=(1, 9), most_gpus=7, arrivals=True), st.integers(0, 99))

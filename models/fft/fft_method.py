@@ -25,7 +25,6 @@ from hetopt.models.fft.core_tables import TYPES, solve_small, solve_whole
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.knapsacks import halves
-from hetopt.models.fft.price_ascent import ASCENT_TYPES, ascended_prices
 from hetopt.models.fft.round_search import Found, Round, solve
 from hetopt.models.objectives import is_linear_gain
 from hetopt.programs.compiled import Compiled
@@ -158,11 +157,8 @@ class RoundSolver:
         """The round with ``used`` GPUs in use."""
         if used not in self.rounds:
             idle, price = int(self.room.sum()) - used, np.zeros(len(self.room))
-            if len(self.room) <= ASCENT_TYPES:
-                price = ascended_prices(self.cost, self.demand, self.room, idle)
-            else:
-                with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
-                    price = gpu_prices(self.cost, self.demand, self.room, idle, self.options)
+            with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
+                price = gpu_prices(self.cost, self.demand, self.room, idle, self.options)
             self.rounds[used] = Round(self.cost, self.demand, self.room, idle, price)
         return self.rounds[used]
 

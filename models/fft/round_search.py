@@ -4,7 +4,7 @@
    The places of least loss form a core; the other jobs wait, or run where they lose least. For a first plan, each
    demand and type has some jobs that may enter or leave; where the core for the proof would be large, an ascent over
    all places comes first.
-2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.ascent`). The numbers of gangs that the
+2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.job_prices`). The numbers of gangs that the
    knapsacks choose on the way are those of plans, which a transportation problem makes cheapest. Places whose knapsack
    bound is not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
 3. The jobs of the core are decided one by one. A state is the number of GPUs left on each type: of two states with the
@@ -28,8 +28,8 @@ from itertools import chain, islice
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
-from hetopt.models.fft.ascent import STEPS, ascended
 from hetopt.models.fft.gang_counts import CountProgram
+from hetopt.models.fft.job_prices import STEPS, ascended
 from hetopt.models.fft.knapsacks import Core
 from hetopt.solving.blocks import Flags
 from hetopt.tolerances import PROVEN
@@ -287,8 +287,10 @@ class _Search:
             if self._improves(core, prices):
                 continue
             proven = max(proven, bound, self._search(core, prices, self.passes % 2, width, limit))
-            if not is_last or width >= WIDEST:
+            if not is_last:
                 break
+            if width >= WIDEST and proven < min(limit, self.target):
+                return min(max(proven, self._count(CountProgram(core))), limit)
             width *= GROWTH
         return min(proven, limit)
 

@@ -1,4 +1,4 @@
-"""Prices of GPUs by exact steps, against the relaxation of FFT's round by HiGHS."""
+"""Prices of GPUs, by exact steps and by a program, against the relaxation of FFT's round by HiGHS."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from hetopt import Options
 from hetopt.data.array_types import Floats, Positions
-from hetopt.models.fft import price_ascent
-from hetopt.models.fft.price_ascent import ASCENT_TYPES, ascended_prices
+from hetopt.errors import NotSolved
+from hetopt.models.fft import gpu_prices
+from hetopt.models.fft.gpu_prices import STEP_TYPES, stepped_prices
 from hetopt.models.fft.round_search import Round
 from hetopt.tolerances import EQUAL, scale
 
@@ -34,7 +36,7 @@ def relaxed(cost: Floats, demand: Positions, room: Positions, idle: int) -> floa
 @st.composite
 def rounds(draw: st.DrawFn) -> tuple[Floats, Positions, Positions, int]:
     """Costs with ties, of both signs and up to six orders of magnitude apart; types that few or no jobs can use."""
-    n, k = draw(st.integers(1, 9)), draw(st.integers(1, ASCENT_TYPES))
+    n, k = draw(st.integers(1, 9)), draw(st.integers(1, STEP_TYPES))
     costs = st.one_of(st.integers(-3, 3).map(float), st.floats(-1e3, 1e3).map(lambda c: round(c, 3)), st.just(np.inf))
     size = draw(st.sampled_from([1.0, 1e-3, 1e3]))
     cost = size * np.array([[draw(costs) for _ in range(k)] for _ in range(n)])
@@ -51,8 +53,8 @@ def test_the_bound_is_the_optimum_of_the_relaxation(
     """Without shares that use so many GPUs, prices are finite."""
     cost, demand, room, idle = round_
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(price_ascent, "ALL", price_ascent.ALL if at_once else 0)
-        price = ascended_prices(cost, demand, room, idle)
+        patch.setattr(gpu_prices, "ALL", gpu_prices.ALL if at_once else 0)
+        price = stepped_prices(cost, demand, room, idle)
     assert np.isfinite(price).all()
     optimum = relaxed(cost, demand, room, idle)
     if optimum is not None:
@@ -60,12 +62,20 @@ def test_the_bound_is_the_optimum_of_the_relaxation(
         assert Round(cost, demand, room, idle, price).bound == pytest.approx(optimum, abs=EQUAL * size)
 
 
+@pytest.mark.parametrize("k", [3, STEP_TYPES + 2])
 @pytest.mark.parametrize("n", [150, 600])
 @pytest.mark.parametrize("seed", range(3))
-def test_many_jobs(seed: int, n: int) -> None:
+def test_many_jobs(seed: int, n: int, k: int) -> None:
+    """By steps and by a program; some jobs cannot run everywhere, and some GPUs stay idle."""
     draw = np.random.default_rng(seed)
-    cost, demand = draw.lognormal(2, 1, (n, 3)) - 5, draw.choice([1, 2, 4, 8], n)
+    cost, demand = draw.lognormal(2, 1, (n, k)) - 5, draw.choice([1, 2, 4, 8], n)
     cost[draw.random(cost.shape) < seed / 4] = np.inf
-    room = np.array([36, 40, 32])
-    price = ascended_prices(cost, demand, room, seed)
+    room = draw.integers(20, 41, k)
+    price = gpu_prices.gpu_prices(cost, demand, room, seed, Options())
     assert Round(cost, demand, room, seed, price).bound == pytest.approx(relaxed(cost, demand, room, seed))
+
+
+def test_the_program_needs_enough_jobs() -> None:
+    k = STEP_TYPES + 1
+    with pytest.raises(NotSolved):
+        gpu_prices.gpu_prices(np.ones((2, k)), np.array([1, 1]), np.full(k, 3), 0, Options())
