@@ -98,6 +98,11 @@ def _specialists(draw: Draw, n: int, k: int) -> Floats:
     return speeds
 
 
+def _ladder(_: Draw, n: int, k: int) -> Floats:
+    """Powers of numbers whose distances to 1 fall evenly, in logarithms, from 1 to 1e-8."""
+    return np.asarray((1 + 10 ** (-8 * np.arange(n) / n))[:, None] ** np.arange(k))
+
+
 SPEEDS: dict[str, Callable[[Draw, int, int], Floats]] = {
     "generic": _generic,
     "unsorted": _unsorted,
@@ -115,6 +120,7 @@ SPEEDS: dict[str, Callable[[Draw, int, int], Floats]] = {
     "twins": _twins,
     "six orders": _six_orders,
     "specialists": _specialists,
+    "ladder": _ladder,
 }
 
 
@@ -209,7 +215,7 @@ class Family:
 
 
 MARKETS = (
-    *(Family(speeds) for speeds in SPEEDS),
+    *(Family(speeds) for speeds in SPEEDS if speeds != "ladder"),
     Family("generic", gpus="unequal"),
     Family("curve", gpus="one tiny"),
     Family("generic", weights="one huge"),
@@ -218,6 +224,7 @@ MARKETS = (
     Family("six orders", weights="lognormal"),
     Family("nested", gpus="one tiny"),
     Family("integers", weights="lognormal"),
+    Family("ladder"),
 )
 """Families of tenants (and of jobs of one GPU)."""
 
