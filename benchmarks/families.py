@@ -103,6 +103,40 @@ def _ladder(_: Draw, n: int, k: int) -> Floats:
     return np.asarray((1 + 10 ** (-8 * np.arange(n) / n))[:, None] ** np.arange(k))
 
 
+def _opposed(draw: Draw, n: int, k: int) -> Floats:
+    """Half of the rows prefer the types in reverse order."""
+    first, second = np.sort(draw.uniform(1, 10, (2, k)), axis=1)
+    return np.asarray(first ** draw.choice([-1.0, 1.0], (n, 1)) * second ** draw.normal(0, 0.3, (n, 1)))
+
+
+def _two_tastes(draw: Draw, n: int, k: int) -> Floats:
+    """Half of the rows prefer the types in reverse order, and differ by a hundredth of a per cent."""
+    rising = np.linspace(1, 3, k)
+    return np.where(np.arange(n)[:, None] < n // 2, rising, rising[::-1]) * (
+        1 + 10.0**-4 * draw.standard_normal((n, k))
+    )
+
+
+def _quadratic(draw: Draw, n: int, k: int) -> Floats:
+    types = np.arange(k)
+    return 1 + draw.uniform(0, 1, (n, 1)) * types + draw.uniform(0, 0.2, (n, 1)) * types**2
+
+
+def _roofline(draw: Draw, n: int, k: int) -> Floats:
+    """Bound by the job or by the type."""
+    return np.minimum(draw.uniform(1, 10, (n, 1)), np.sort(draw.uniform(1, 10, k)))
+
+
+def _steps(draw: Draw, n: int, k: int) -> Floats:
+    """Types from some type on are 2, 4 or 8 times as fast as those before."""
+    return np.asarray(np.where(np.arange(k) >= draw.integers(0, k, (n, 1)), draw.choice([2.0, 4.0, 8.0], (n, 1)), 1.0))
+
+
+def _cyclic(_: Draw, n: int, k: int) -> Floats:
+    """The speeds 1 to k, each row shifted by one."""
+    return 1.0 + (np.arange(n)[:, None] + np.arange(k)) % k
+
+
 SPEEDS: dict[str, Callable[[Draw, int, int], Floats]] = {
     "generic": _generic,
     "unsorted": _unsorted,
@@ -121,6 +155,12 @@ SPEEDS: dict[str, Callable[[Draw, int, int], Floats]] = {
     "six orders": _six_orders,
     "specialists": _specialists,
     "ladder": _ladder,
+    "opposed": _opposed,
+    "two tastes": _two_tastes,
+    "quadratic": _quadratic,
+    "roofline": _roofline,
+    "steps": _steps,
+    "cyclic": _cyclic,
 }
 
 
@@ -135,6 +175,8 @@ GPUS: dict[str, Callable[[Draw, int, int], Positions]] = {
     "geometric": lambda draw, gpus, k: _split(draw, gpus, 0.5 ** np.arange(k)),
     "one tiny": lambda draw, gpus, k: np.r_[1, _split(draw, gpus, np.ones(k - 1))] if k > 1 else np.array([gpus]),
     "tiny": lambda draw, gpus, k: _split(draw, max(2 * k, gpus // 20), np.ones(k)),
+    "uniform": lambda draw, gpus, k: _split(draw, gpus, draw.uniform(0.2, 2, k)),
+    "one large": lambda _, gpus, k: np.r_[np.full(k - 1, max(1, gpus // 17)), max(1, gpus - (k - 1) * (gpus // 17))],
 }
 """(k,) GPUs of each type, about ``gpus`` in all (``"tiny"``: a twentieth of them)."""
 
@@ -148,6 +190,9 @@ GANGS: dict[str, Sequence[int]] = {
     "large": (16, 24, 32, 48, 64),
     "one large": (*[1] * 30, 64),
     "sixteen sizes": tuple(range(1, 17)),
+    "Fibonacci": (1, 2, 3, 5, 8, 13, 21, 34),
+    "primes": (2, 3, 5, 7, 11, 13),
+    "forty sizes": tuple(range(1, 41)),
 }
 """Sizes of gangs, drawn with equal chances."""
 
@@ -156,6 +201,14 @@ WEIGHTS: dict[str, Callable[[Draw, int], Floats]] = {
     "lognormal": lambda draw, n: draw.lognormal(0, 1, n),
     "one huge": lambda _, n: np.where(np.arange(n) == n // 2, 1e6, 1.0),
 }
+
+WORK: dict[str, Callable[[Draw, Floats], Floats]] = {
+    "lognormal": lambda draw, speeds: 300 * speeds.mean(axis=1) * draw.lognormal(3, 1.5, len(speeds)),
+    "equal": lambda _, speeds: 17 * speeds.max(axis=1),
+    "two": lambda draw, speeds: speeds.max(axis=1) * draw.choice([2.0, 200.0], len(speeds)),
+    "Pareto": lambda draw, speeds: speeds.max(axis=1) * (1 + draw.pareto(1.1, len(speeds))),
+}
+"""(n,) work per GPU; `"equal"` and `"two"`: rounds on the fastest type."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +229,10 @@ class Family:
         Speeds have an error with this standard deviation of their logarithm.
     digits:
         Speeds are rounded to this number of significant digits; 0: not rounded.
+    work:
+        Name of the work of jobs.
+    together:
+        All jobs arrived at once.
     """
 
     speeds: str
@@ -187,6 +244,8 @@ class Family:
     spread: float = 0.0
     noise: float = 0.0
     digits: int = 0
+    work: str = "lognormal"
+    together: bool = False
 
     @property
     def name(self) -> str:
@@ -245,8 +304,22 @@ ROUNDS = (
     Family("generic", "tiny", "odd"),
     Family("generic", "tiny", "large"),
     Family("twins", "equal", "sixteen sizes"),
+    Family("opposed", "uniform", "Fibonacci", work="equal", together=True),
+    Family("opposed", "uniform", "Fibonacci", work="Pareto", together=True),
+    Family("steps", "even", "primes", work="Pareto", together=True),
+    Family("roofline", "one large", "Fibonacci", work="equal", together=True),
+    Family("cyclic", "even", "primes", work="two", together=True),
+    Family("opposed", "uniform", "primes", work="equal", together=True),
 )
 """Families of jobs in gangs."""
+
+FEW_JOBS = (
+    (Family("two tastes", "one large", "forty sizes", work="equal", together=True), (300, 4, 17 * 41)),
+    (Family("opposed", "uniform", "sixteen sizes", work="equal", together=True), (2_000, 6, 600)),
+    (Family("quadratic", "uniform", "forty sizes", work="equal", together=True), (1_500, 8, 600)),
+    (Family("opposed", "one large", "forty sizes", work="equal", together=True), (300, 4, 17 * 41)),
+)
+"""Families of few jobs in gangs of many sizes, each with its jobs, types and GPUs."""
 
 
 def market(family: Family, seed: int, tenants: int, types: int, gpus: int | None = None) -> hetopt.Instance:
@@ -260,7 +333,7 @@ def market(family: Family, seed: int, tenants: int, types: int, gpus: int | None
 
 
 def jobs(family: Family, seed: int, number: int, types: int, gpus: int) -> hetopt.Instance:
-    """Jobs with heavy-tailed work (lognormal) that arrived in the last 200 rounds of 300 s.
+    """Jobs of the family that arrived in the last 200 rounds of 300 s, all in the first of them if `together`.
 
     A gang that needs more GPUs than there are of any type on which it can run is replaced by a single GPU.
     """
@@ -270,8 +343,8 @@ def jobs(family: Family, seed: int, number: int, types: int, gpus: int) -> hetop
     demand = draw.choice(GANGS[family.gangs], number)
     demand = np.where(demand <= np.where(speeds > 0, capacity, 0).max(axis=1), demand, 1)
     scale = draw.lognormal(0, 1, number)
-    work = 300 * scale * speeds.mean(axis=1) * draw.lognormal(3, 1.5, number)
-    arrival = 300.0 * draw.integers(0, 200, number)
+    work = scale * WORK[family.work](draw, speeds)
+    arrival = 300.0 * draw.integers(0, 1 if family.together else 200, number)
     columns = {
         "arrival": arrival,
         "weight": WEIGHTS[family.weights](draw, number),
@@ -337,7 +410,9 @@ ON_NODES = (
 """Families of jobs on nodes."""
 
 
-TUNING = frozenset(family for families in (MARKETS, ROUNDS, ON_NODES) for family in families[::2])
+TUNING = frozenset(
+    family for families in (MARKETS, ROUNDS, ON_NODES, [f for f, _ in FEW_JOBS]) for family in families[::2]
+)
 
 
 def tuning(families: Iterable[Family]) -> list[Family]:

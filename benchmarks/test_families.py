@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import families
 import numpy as np
 import pytest
-from families import MARKETS, ROUNDS, SPEEDS, Family, judging, tuning
+from families import FEW_JOBS, MARKETS, ROUNDS, SPEEDS, Family, judging, tuning
 from slow_inputs import Method, slowest
 
 
 def test_families_are_distinct_and_each_is_in_one_half() -> None:
-    for every in (MARKETS, ROUNDS):
+    for every in (MARKETS, ROUNDS, [family for family, _ in FEW_JOBS]):
         names = [family.name for family in every]
         assert len(set(names)) == len(names)
         assert sorted(family.name for family in [*tuning(every), *judging(every)]) == sorted(names)
@@ -26,10 +26,20 @@ def test_every_family_makes_an_instance(number: int, types: int, gpus: int) -> N
         speed = families.market(family, 0, number, types, gpus).entities().speed
         assert np.array_equal(speed, families.market(family, 0, number, types, gpus).entities().speed)
         assert np.where(speed > 0, speed, np.inf).min(axis=1) == pytest.approx(1.0)
-    for family in ROUNDS:
+    for family in [*ROUNDS, *(family for family, _ in FEW_JOBS)]:
         entities = families.jobs(family, 0, number, types, gpus).entities()
         most = np.where(entities.speed > 0, entities.capacity, 0).max(axis=1)
         assert (entities.demand <= most).all()
+
+
+def test_jobs_that_came_together_have_equal_work() -> None:
+    family, size = FEW_JOBS[0]
+    instance = families.jobs(family, 0, *size)
+    entities = instance.entities()
+    assert {job.arrival for job in instance.jobs} == {0.0}
+    work = np.array([job.work for job in instance.jobs])
+    assert work / entities.speed.max(axis=1) == pytest.approx(17 * 300.0)
+    assert (entities.capacity[:-1] == 41).all()
 
 
 def test_settings_change_the_speeds() -> None:

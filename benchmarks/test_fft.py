@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from families import FOUND, GANGS, ROUNDS, Family, jobs
+from families import FEW_JOBS, FOUND, GANGS, ROUNDS, Family, jobs
 from pytest_benchmark.fixture import BenchmarkFixture
 from sweep import sweep
 
@@ -103,6 +103,20 @@ def test_fft_round_found_slow(benchmark: BenchmarkFixture, full: bool) -> None:
         plan = plan_of(*round_, COARSE)
         benchmark.extra_info[f"{family.name}, seed {seed}"] = time.process_time() - began
         check(round_, plan, COARSE)
+    benchmark.pedantic(lambda: plan_of(*round_, COARSE), rounds=1)
+
+
+def test_fft_round_of_few_jobs(benchmark: BenchmarkFixture, full: bool) -> None:
+    """Few jobs of many sizes, where the bound of the relaxation is far off."""
+    for family, size in FEW_JOBS:
+        seconds = []
+        for seed in range(SEEDS if full else 1):
+            round_ = a_round(family, seed, *(size if full else SMALL))
+            began = time.process_time()
+            plan = plan_of(*round_, COARSE)
+            seconds.append(time.process_time() - began)
+            check(round_, plan, COARSE)
+        benchmark.extra_info[family.name] = f"median {np.median(seconds):.2f} s, worst {max(seconds):.2f} s"
     benchmark.pedantic(lambda: plan_of(*round_, COARSE), rounds=1)
 
 

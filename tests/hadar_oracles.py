@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from hetopt import Instance, Job
 from hetopt.models.hadar import OfflineProblem
-from hetopt.models.hadar.appraisal import open_market
+from hetopt.models.hadar.appraisal import open_market, placed_gpus
 from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, utility_of
-from hetopt.models.hadare.copy_assignment import ForkingRound
+from hetopt.models.hadare.copy_assignment import SEVERAL, ForkingRound
 from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob
 from hetopt.tolerances import PROVEN, WORK
 
@@ -229,11 +229,14 @@ def _added(used: Hosts, seats: Hosts) -> Hosts:
 
 
 class PlainForking:
-    """HadarE's copies of one round, every payoff computed again for every copy; each gang fits on some server."""
+    """HadarE's copies of one round, every payoff computed again for every copy."""
 
     def __init__(self, forking: ForkingRound) -> None:
         self.forking, self.instance, self.jobs = forking, forking.instance, forking.instance.jobs
-        self.market, _ = open_market(self.instance, forking.jobs, forking.settings, {})
+        self.market, appraised = open_market(self.instance, forking.jobs, forking.settings, placed_gpus(self.instance))
+        rooms, speeds = np.array(self.market.free), forking.jobs.task_speed_now > 0
+        most = (rooms[None] * speeds[:, None]).sum(axis=2).max(axis=1)
+        self.wide = {a.bid.job: a.bid for a in appraised if most[a.bid.job] < a.bid.gpus}
         self.taken: list[dict[int, ServerGPUs]] = [{} for _ in self.jobs]
         self.steady = [0.0] * len(self.jobs)
 
@@ -251,11 +254,29 @@ class PlainForking:
         """Of each job on each server: minus the payoff, job, server, average rate, GPUs."""
         for j, job in enumerate(self.jobs):
             most = min(self.forking.most, job.copies or self.forking.most)
-            if len(self.taken[j]) < most and self.instance.work_left(job.name) > 0:
+            if j in self.wide:
+                yield from () if self.taken[j] else self.spread(j)
+            elif len(self.taken[j]) < most and self.instance.work_left(job.name) > 0:
                 for h in set(range(len(self.market.free))) - self.taken[j].keys():
                     paid = [(self.payoff(j, steady, gpus), steady, gpus) for steady, gpus in self.gangs(j, h)]
                     for payoff, steady, gpus in sorted(paid, key=lambda own: -own[0])[:1]:
                         yield -payoff, j, h, steady, gpus
+
+    def spread(self, j: int) -> Iterator[tuple[float, int, int, float, ServerGPUs]]:
+        """As :meth:`offers`, of a gang that fits on no single server: one copy, on any servers, as under Hadar."""
+        bid, speeds, settings = self.wide[j], self.forking.jobs.task_speed[j].tolist(), self.forking.settings
+        moved, left = 1 - settings.restart_seconds / settings.round_seconds, self.instance.work_left(self.jobs[j].name)
+        levels = [
+            level._replace(
+                slots=max(1, math.ceil(left / (level.speed * moved) / settings.round_seconds - WORK)),
+                value=self.worth(j, level.speed * moved),
+                kept=self.worth(j, level.speed),
+            )
+            for level in bid.levels
+        ]
+        if (offer := find_offer(self.market, replace(bid, levels=tuple(levels)))) is not None:
+            running = 1 if offer.gpus == bid.now else moved
+            yield -offer.payoff, j, SEVERAL, min(speeds[k] for _, k, _ in offer.gpus) * running, offer.gpus
 
     def gangs(self, j: int, h: int) -> Iterator[tuple[float, ServerGPUs]]:
         """For each speed, the fastest first: the average rate and the cheapest GPUs that are fast enough."""

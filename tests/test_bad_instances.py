@@ -126,6 +126,11 @@ WRONG: list[tuple[str | None, str | None, Callable[[], object]]] = [
     ("tenants", "1 names", lambda: Instance.from_speedups([[1], [2]], [1], tenants=["a"])),
     ("tenants['u1'].speedup['GPU2']", None, lambda: Instance.from_speedups([[1, math.nan]], [1, 1])),
     ("held", "1 rows", lambda: Instance.from_speedups([[1], [2]], [1], held=[[1]])),
+    (
+        "jobs['j1'].throughput['GPU1']",
+        "is -0.01; .*; this is per second, and throughput per round of 300 s",
+        lambda: Instance.from_jobs([[-3]], [1], [1], [1]),
+    ),
     ("round_seconds", None, lambda: Instance.from_jobs([[1]], [1], [1], [1], round_seconds=0)),
     ("demand", None, lambda: Instance.from_jobs([[1]], [1, 1], [1], [1])),
     ("jobs['j1'].demand", None, lambda: Instance.from_jobs([[1]], [1.5], [1], [1])),  # type: ignore[list-item]

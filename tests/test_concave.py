@@ -20,7 +20,7 @@ from hetopt.models.fairness_components import EnvyFree
 from hetopt.models.gavel.gavel_components import MaxMinRate, TimeFraction
 from hetopt.models.objectives import LinearGain, SwitchingCost
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
-from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE, scale
+from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE, PROVEN, scale
 
 INST = hetopt.Instance.from_speedups([[1, 2, 3], [1, 4, 7], [1, 5, 9]], capacity=[1, 1, 1])
 
@@ -119,6 +119,21 @@ def test_a_market_with_envy_freeness_keeps_it() -> None:
         hetopt.solve(ceei.equal_budgets(), INST).certificate.objective, rel=EQUAL
     )
     assert a.certificate.violation <= FEASIBILITY
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_of_tangents_hold_when_work_differs_by_orders(seed: int) -> None:
+    """Dual simplex leaves reduced costs of gains that are worth a millionth of others, and these gains are large."""
+    draw, n = np.random.default_rng(seed), 12
+    speeds = (1 + 10.0 ** -np.linspace(0, 8, n))[:, None] ** np.arange(2)
+    demand = draw.integers(1, 41, n)
+    work = 10 ** draw.uniform(-3, 7, n) * demand
+    inst = hetopt.Instance.from_jobs(speeds * demand[:, None], demand, work, [41, 41], time=60000.0)
+    best = hetopt.solve(gavel.mean_completion_time(), inst).certificate
+    found = hetopt.solve(gavel.mean_completion_time(), inst, method="simplex").certificate
+    assert found.bound >= best.objective - PROVEN * best.size
+    assert found.objective <= best.bound + PROVEN * best.size
+    assert found.status == ("optimal" if found.gap <= EQUAL else "gap")
 
 
 def test_tangents_cannot_be_exact() -> None:

@@ -252,6 +252,7 @@ def test_jobs_that_could_never_run_are_refused(lab: Path, run: Run, settings: di
     assert run("run", "--no-profile", *QUICK)[0] == 0
     code, out, err = run("submit", job_file(lab, "bad", **settings))
     assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"hetopt: {lab / 'bad.yaml'}: ")
     assert words in err
     assert list(jobs_of(run)) == ["first"]
 

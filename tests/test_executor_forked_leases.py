@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,19 @@ def test_the_whole_job_does_not_begin_before_its_copies_are_merged(database: Sta
     assert begins(database, 0) is not None
     ends(database, STEPS, finished=True)
     assert (rows(database)[0]["committed"], rows(database)[0]["state"]) == (STEPS, "done")
+
+
+def test_copies_of_a_deleted_job_are_not_merged(database: StateDatabase) -> None:
+    """Its row was deleted by hand after they had ended; the others go on."""
+    two_copies(database, 1, 1.0)
+    with closing(sqlite3.connect(database.path)) as connection, connection:  # without foreign keys
+        connection.execute("DELETE FROM jobs")
+    assert begun(database) == []
+    assert begun(database) == []
+    with database.reading() as reading:
+        (event,) = reading.rows("SELECT * FROM events WHERE kind = 'unmerged'")
+        assert reading.column("SELECT DISTINCT merged FROM leases WHERE forked") == [1]
+    assert json.loads(event["content"])["reason"] == "its row was deleted by hand"
 
 
 WHAT = st.one_of(

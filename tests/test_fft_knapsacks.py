@@ -11,7 +11,8 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
+from hypothesis.extra import numpy as hnp
+from scipy.optimize import linear_sum_assignment, linprog
 
 import hetopt
 from hetopt import Options
@@ -20,11 +21,14 @@ from hetopt.errors import NotSolved
 from hetopt.models import fft
 from hetopt.models.fft import core_tables, fft_method, gang_counts, round_search
 from hetopt.models.fft.alike_types import merged
+from hetopt.models.fft.ascent import ascended
 from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.gpu_prices import gpu_prices
-from hetopt.models.fft.knapsacks import Core, ascended
+from hetopt.models.fft.knapsacks import Core
 from hetopt.models.fft.round_search import Round, searched, solve
+from hetopt.models.fft.transport import cheapest_assignment
 from hetopt.proofs.strategies import job_instances
+from hetopt.solving.blocks import Flags
 from hetopt.tolerances import EQUAL, PROVEN, START, scale
 
 TIGHT = {"rel": EQUAL, "abs": EQUAL}
@@ -100,8 +104,92 @@ def test_a_search_finds_the_best_plan_or_bounds_it(core: Core, seed: int) -> Non
             assert costs[tuple(choice.tolist())] >= best
     if np.isfinite(best):
         assert bound == pytest.approx(best, **TIGHT)
-        aim = best + 1.0
-        assert ascended(core, prices, aim, 20)[0] <= best + EQUAL * scale(best)
+
+
+def least_at(core: Core, value: Floats, node: int, job: int, runs: bool) -> float:
+    """The least cost at a node if this job runs there or not, by enumeration."""
+    used_most = core.knapsacks.most[node]
+    used_least = used_most if node == len(core.room) else max(used_most - core.idle, 0)
+    found = np.inf
+    for chosen in product((0, 1), repeat=len(value)):
+        if chosen[job] == runs and used_least <= np.dot(chosen, core.demand) <= used_most:
+            found = min(found, sum(value[j, node] for j, one in enumerate(chosen) if one))
+    return found
+
+
+@given(cores(), st.integers(0, 9))
+@settings(max_examples=examples(40, 400), deadline=None)
+def test_losses_are_those_of_the_knapsacks(core: Core, seed: int) -> None:
+    """A job that runs on a type is in two knapsacks, and a job that waits in none."""
+    prices, k = some_prices(core, seed), len(core.room)
+    value = core.knapsacks.values(prices)[:, :-1]
+    if not np.isfinite(core.knapsacks.bound(prices)[0]):
+        return
+    total, runs, waits = core.knapsacks.losses(prices)
+    for j in range(len(prices)):
+        out = [least_at(core, value, node, j, runs=False) for node in range(k + 1)]
+        at = [least_at(core, value, node, j, runs=True) for node in range(k + 1)]
+        least = np.minimum(out, at)
+        assert core.base + least.sum() == pytest.approx(total, **TIGHT)
+        assert waits[j] == pytest.approx((out - least).sum(), **TIGHT)
+        for i in range(k):
+            loss = at[i] + at[k] + sum(out[h] for h in range(k) if h != i) - least.sum()
+            assert runs[j, i] == pytest.approx(loss, **TIGHT)
+
+
+@given(cores(), st.integers(0, 9))
+@settings(max_examples=examples(60, 600), deadline=None)
+def test_an_ascent_raises_the_bound_and_lowers_the_target(core: Core, seed: int) -> None:
+    prices, best = some_prices(core, seed), min((cost for cost, _ in plans(core)), default=np.inf)
+    before = core.knapsacks.bound(prices)[0]
+    if not np.isfinite(before) or not np.isfinite(best):
+        return
+    costs = {types: cost for cost, types in plans(core)}
+    found = [best + 1.0]
+
+    def take(chosen: Flags, target: float) -> float:
+        choice = core.with_counts(chosen, np.full(len(prices), -1))
+        if choice is not None:
+            found.append(costs[tuple(choice.tolist())])
+            for _, jobs in core.by_demand:
+                types = choice[jobs]
+                assert (np.bincount(types[types >= 0], minlength=chosen.shape[1]) == chosen[jobs].sum(axis=0)).all()
+        return min(target, *found)
+
+    bound, after = ascended(core, prices, np.abs(prices), best + 1.0, take)
+    assert before <= bound <= best + EQUAL * scale(best, prices)
+    assert core.knapsacks.bound(after)[0] == bound
+
+
+@given(
+    st.integers(1, 8).flatmap(
+        lambda n: st.integers(1, 4).flatmap(
+            lambda k: st.tuples(
+                hnp.arrays(float, (n, k), elements=st.integers(-4, 6).map(float) | st.floats(-4, 6) | st.just(np.inf)),
+                hnp.arrays(int, k, elements=st.integers(0, 3)),
+                hnp.arrays(int, n, elements=st.integers(-1, k - 1)),
+            )
+        )
+    )
+)
+@settings(max_examples=examples(100, 1_000), deadline=None)
+def test_assignments_are_the_cheapest(drawn: tuple[Floats, Positions, Positions]) -> None:
+    """Against the Hungarian method, from any near assignment."""
+    cost, places, near = drawn
+    near = np.where((near >= 0) & np.isfinite(cost[np.arange(len(cost)), near]), near, -1)
+    types = np.repeat(np.arange(len(places)), places)
+    found = cheapest_assignment(cost, places, near)
+    try:
+        rows, columns = linear_sum_assignment(cost[:, types])
+    except ValueError:
+        rows = columns = np.array([], dtype=int)
+    if len(rows) < len(types):
+        assert found is None
+        return
+    assert found is not None
+    jobs = np.flatnonzero(found >= 0)
+    assert (np.bincount(found[jobs], minlength=len(places)) == places).all()
+    assert cost[jobs, found[jobs]].sum() == pytest.approx(cost[rows, types[columns]].sum(), **TIGHT)
 
 
 @given(cores())

@@ -145,14 +145,6 @@ def test_rows_and_columns_have_readable_names() -> None:
     assert {"capacity[GPU1]", "envy_free.row[u1,u2]", "equal_rates.row[u2]"} <= set(program.row_names)
 
 
-def test_a_formulation_is_a_policy_that_remembers_its_optimum() -> None:
-    allocation, state = oef.cooperative()(INST)
-    assert allocation.certificate.objective == pytest.approx(5.25)
-    again, same = oef.cooperative()(INST, state)
-    assert same is state
-    assert again.x.tolist() == allocation.x.tolist()
-
-
 @dataclass(frozen=True)
 class First:
     """Maximise the share of one entity before everything else."""

@@ -195,6 +195,15 @@ def test_water_filling_counts_its_programs_and_its_time() -> None:
             hetopt.solve(make(), many, time_limit=1 / 10**9)
 
 
+def test_water_filling_refuses_weights_that_no_solver_can_compare() -> None:
+    """Weights of 13 orders of magnitude and speedups of six leave rows below HiGHS's tolerances."""
+    speedups = np.ones((5, 3))
+    speedups[np.arange(5), [1, 1, 2, 2, 0]] = 10**6
+    inst = hetopt.Instance.from_speedups(speedups, [1, 1_000, 10**6], weights=10.0 ** np.linspace(-6, 7, 5))
+    with pytest.raises(NotSolved, match=r"level \d cannot be found: speeds or weights in the data are too far apart"):
+        gavel.water_filling()(inst)
+
+
 def test_water_filling_gives_what_the_least_cannot_use() -> None:
     """j1 runs only on GPU1, which j2 does not need: max-min may stop at j1's ratio, water filling may not."""
     inst = hetopt.Instance.from_jobs([[1, 0], [0, 1], [0, 1]], [1, 1, 1], [1, 1, 1], [1, 4])
@@ -238,6 +247,20 @@ def test_units_of_time_do_not_matter() -> None:
             objective = hetopt.solve(POLICIES[policy](), slow).certificate.objective
             objectives.append(objective * {"total": factor, "completion": 1 / factor}.get(policy, 1.0))
         assert objectives == pytest.approx([objectives[0]] * 3, rel=10 * EQUAL), policy
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_speedups_of_a_million_leave_no_gap(seed: int) -> None:
+    """A share that is worth a millionth of another has a reduced cost below the usual tolerance of HiGHS."""
+    draw, n, k = np.random.default_rng(seed), 7, 5
+    speedups = np.ones((n, k))
+    speedups[np.arange(n), draw.integers(0, k, n)] = 10**6
+    inst = hetopt.Instance.from_speedups(speedups, [55] * k)
+    found = hetopt.solve(gavel.max_min_fairness(), inst).certificate
+    exact = hetopt.solve(gavel.max_min_fairness(), inst, exact=True).certificate.objective
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(exact, rel=PROVEN)
+    assert found.bound == pytest.approx(exact, rel=PROVEN)
 
 
 def test_finished_jobs_count_for_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,6 +198,26 @@ def test_a_type_that_a_job_cannot_run_on_is_refused() -> None:
     instance = Instance(Cluster.of({"A": 1, "B": 1}), jobs=(Job("j", {"A": 1.0, "B": 0.0}, 1.0),))
     with pytest.raises(InvalidPlan, match="1 GPU of 'B', on which it cannot run"):
         simulate(Fixed(((0.0, 1.0),)), instance)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_collection_is_as_before(enabled: bool) -> None:
+    """It pauses during decisions, also of those that fail."""
+    before, during = gc.isenabled(), []
+
+    class Failing:
+        def __call__(self, _instance: Instance, _state: Any = None) -> Any:
+            during.append(gc.isenabled())
+            raise RuntimeError
+
+    jobs = Instance(Cluster.of({"G": 1}), jobs=(Job("a", {"G": 1.0}, 1.0),))
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(RuntimeError):
+            simulate(Failing(), jobs)
+        assert (during, gc.isenabled()) == ([False], enabled)
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_a_plan_for_other_jobs_is_refused() -> None:

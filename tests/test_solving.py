@@ -176,10 +176,6 @@ def test_policies_are_run_once_and_take_no_options() -> None:
     allocation = hetopt.solve(_Counting(), INST)
     assert allocation.certificate.objective == pytest.approx(5.25)
     assert isinstance(_Counting(), hetopt.Policy)
-    again, state = COOPERATIVE(INST)
-    kept, _ = COOPERATIVE(INST, state)
-    assert again.certificate.objective == kept.certificate.objective == pytest.approx(5.25)
-    assert (again.certificate.method, kept.certificate.method) == ("simplex", "simplex")
     for given_ in ({"exact": True}, {"options": Options()}):
         with pytest.raises(InvalidOption, match="_Counting is a procedure, not a program for a solver"):
             hetopt.solve(_Counting(), INST, **given_)

@@ -142,6 +142,12 @@ class Cluster:
         )
 
     @cached_property
+    def slowest_cards(self) -> Mapping[str, float]:
+        """GPU type -> bytes/s of the slowest network card among the servers that have GPUs of the type."""
+        by_name = self.by_name
+        return FrozenDict({t: min(by_name[s].nic_bytes_per_s for s in own) for t, own in self.seats.items() if own})
+
+    @cached_property
     def by_name(self) -> Mapping[str, Server]:
         """Server name -> server."""
         return FrozenDict({s.name: s for s in self.servers})

@@ -214,10 +214,16 @@ class Instance(InstanceData):
             key: inputs.column(value, key, names, 0.0 if key == "arrival" else None) for key, value in columns.items()
         }
         with PauseGC():
-            rows = tuple(
-                Job(name, dict(zip(cluster.type_names, row, strict=True)), **dict(zip(lists, own, strict=True)))
-                for name, row, *own in zip(names, table.tolist(), *lists.values(), strict=True)
-            )
+            try:
+                rows = tuple(
+                    Job(name, dict(zip(cluster.type_names, row, strict=True)), **dict(zip(lists, own, strict=True)))
+                    for name, row, *own in zip(names, table.tolist(), *lists.values(), strict=True)
+                )
+            except InvalidInstance as problem:
+                if "throughput" not in problem.path:
+                    raise
+                hint = f"this is per second, and throughput per round of {round_seconds:g} s"
+                raise problem.with_hint(hint) from None
             others = {key: value for key, value in fields.items() if key not in _JOB_FIELDS}
             return cls(cluster, jobs=rows, **inputs.with_held(others, names, cluster))
 

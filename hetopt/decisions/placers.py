@@ -22,7 +22,11 @@ Seats = dict[str, int]
 
 
 class Placer(Protocol):
-    """Chooses servers for the jobs of a plan."""
+    """Chooses servers for the jobs of a plan.
+
+    It must follow only from the plan, the jobs and servers, and where jobs are now; not from the time or the work done.
+    While these stay the same, the simulator keeps a placement that moved no job, and does not call the placer.
+    """
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of each job that can be placed, and the reason for each that cannot.
@@ -165,18 +169,19 @@ class FreeGPUs(dict[str, int]):
             end = first
 
 
-def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats | None:
+def pack(gpus: int, free: Mapping[str, int], near: Collection[str] = ()) -> Seats | None:
     """Seats for ``gpus`` GPUs on as few of the servers as possible, or None if there is not enough room.
 
     If a single server has room: the tightest fit among ``near``, else the tightest fit among all, which leaves large
     holes to large gangs. Otherwise the emptiest server is filled and the rest packed in the same way, which takes the
     fewest servers. Ties go to the first server.
     """
-    room, near, seats = free if isinstance(free, FreeGPUs) else FreeGPUs(free), set(near), Seats()
+    room, seats = free if isinstance(free, FreeGPUs) else FreeGPUs(free), Seats()
     if not gpus:
         return seats
-    emptiest = room.emptiest_first(near)
+    emptiest: Iterator[str] | None = None
     while (tight := room.tightest(gpus, near, seats)) is None:
+        emptiest = emptiest or room.emptiest_first(near)
         if (server := next(emptiest, None)) is None:
             return None
         seats[server] = room[server]
@@ -205,7 +210,7 @@ class NoServerFits:
         return f"no single server has {self.gpus} free GPUs of {self.gpu_type!r} for a {self.parallelism} job"
 
 
-SeatChoice = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
+SeatChoice = Callable[[Job, int, Mapping[str, int], Collection[str]], Seats | None]
 """(job, GPUs, free GPUs by server, present servers) -> its seats, or None if there is not enough room."""
 
 
@@ -220,6 +225,11 @@ class PlannedGPUs(NamedTuple):
     gpu_type: str
     gpus: int
     before: Mapping[str, int]
+
+    @property
+    def stays(self) -> bool:
+        """Whether it keeps its number of GPUs of the type, so that it can keep its servers."""
+        return bool(self.before) and sum(self.before.values()) == self.gpus
 
 
 class PlacementRun:
@@ -247,81 +257,85 @@ class PlacementRun:
             )
         self.choose, self.whole, self.cluster = choose, whole, instance.cluster
         self.placed = dict(instance.placed.items())
+        names, types, jobs = plan.entities.names, plan.entities.types, instance.job
         x = np.rint(plan.x).astype(int)
         rows, columns = np.nonzero(x)
-        jobs = [instance.job[plan.entities.names[i]] for i in rows.tolist()]
-        types = [plan.entities.types[k] for k in columns.tolist()]
-        self.planned = [
-            PlannedGPUs(job, t, n, self._before(job.name, t) if job.name in self.placed else NOWHERE)
-            for job, t, n in zip(jobs, types, x[rows, columns].tolist(), strict=True)
-        ]
-        self.free = {t: FreeGPUs(self.cluster.seats[t]) for t in plan.entities.types}
+        self.planned: list[PlannedGPUs] = []
+        for i, k, n in zip(rows.tolist(), columns.tolist(), x[rows, columns].tolist(), strict=True):
+            there, t = self.placed.get(names[i], NOWHERE), types[k]
+            before = {server: m for server, gpus in there.items() if (m := gpus.get(t, 0))} if there else NOWHERE
+            self.planned.append(PlannedGPUs(jobs[names[i]], t, n, before))
+        self.free = {t: FreeGPUs(self.cluster.seats[t]) for t in types}
         self.hosts: dict[str, dict[str, Mapping[str, int]]] = {}  # job -> GPU type -> server -> GPUs
         self.waiting: dict[str, WaitReason] = {}
         self._fewest_servers: dict[tuple[str, int], int] = {}
 
     def run(self, rank: Callable[[Job, int], tuple[int, ...]], sticky: bool, consolidate: bool) -> Placement:
         """Keep the servers of jobs that stay, pack the others in the order of ``rank``, consolidate."""
-        staying, others = list[PlannedGPUs](), list[PlannedGPUs]()
+        spread, others = list[PlannedGPUs](), list[PlannedGPUs]()
         for one in self.planned:
-            if sticky and one.before and sum(one.before.values()) == one.gpus:
-                self._take(one.job.name, one.gpu_type, one.before)
-                staying.append(one)
-            else:
+            if not (sticky and one.stays):
                 others.append(one)
+                continue
+            self._take(one.job.name, one.gpu_type, one.before)
+            if len(one.before) > 1:
+                spread.append(one)
         for one in sorted(others, key=lambda one: rank(one.job, one.gpus)):
             if one.job.name not in self.waiting:
                 self._place(*one)
         if consolidate:
-            self._consolidate(staying)
-        return self._placement()
-
-    def _before(self, job: str, gpu_type: str) -> Seats:
-        """The present seats on the type of a job that is placed."""
-        return {server: n for server, gpus in self.placed[job].items() if (n := gpus.get(gpu_type, 0))}
+            self._consolidate(spread)
+        return self._placement([*spread, *others])
 
     def _take(self, job: str, gpu_type: str, seats: Mapping[str, int]) -> None:
         self.free[gpu_type].add(seats, -1)
-        self.hosts.setdefault(job, {})[gpu_type] = seats
+        if (own := self.hosts.get(job)) is None:
+            self.hosts[job] = {gpu_type: seats}
+        else:
+            own[gpu_type] = seats
 
     def _release(self, job: str, gpu_type: str) -> None:
         self.free[gpu_type].add(self.hosts[job].pop(gpu_type))
 
     def _place(self, job: Job, gpu_type: str, gpus: int, before: Mapping[str, int]) -> None:
-        elsewhere = self.hosts.get(job.name, NOWHERE)  # on other types
-        own = {server for seats in elsewhere.values() for server in seats}
-        free, near = self.free[gpu_type], own.union(self.placed.get(job.name, NOWHERE))
+        free = self.free[gpu_type]
+        near: Collection[str] = self.placed.get(job.name, NOWHERE)
+        own: set[str] = set()  # servers on other types
+        if elsewhere := self.hosts.get(job.name, NOWHERE):
+            own = {server for seats in elsewhere.values() for server in seats}
+            near = own.union(near)
         seats = pack(gpus, free, near) if self.choose is None else self.choose(job, gpus, free, near)
         if seats is None:
             raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
-        if job.parallelism in self.whole and len(own.union(seats)) > 1:
+        if self.whole and job.parallelism in self.whole and len(own.union(seats)) > 1:
             for other in list(elsewhere):
                 self._release(job.name, other)
             self.waiting[job.name] = NoServerFits(gpus, gpu_type, job.parallelism)
             return
         self._take(job.name, gpu_type, before if seats == before else seats)
 
-    def _consolidate(self, staying: list[PlannedGPUs]) -> None:
-        """Move spread jobs into a single server with room, the cheapest migration first."""
+    def _consolidate(self, spread: list[PlannedGPUs]) -> None:
+        """Move jobs that are spread into a single server with room, the cheapest migration first."""
 
         def migration_seconds(one: PlannedGPUs) -> float:
             return one.job.checkpoint_bytes / min(self.cluster.by_name[s].nic_bytes_per_s for s in one.before)
 
-        spread = [one for one in staying if len(one.before) > 1 and one.job.name not in self.waiting]
-        for job, t, n, before in sorted(spread, key=migration_seconds):
+        placed = [one for one in spread if one.job.name not in self.waiting]
+        for job, t, n, before in sorted(placed, key=migration_seconds):
             self._release(job.name, t)
             seats = pack(n, self.free[t], before)
             self._take(job.name, t, before if seats is None or len(seats) > 1 else seats)
 
-    def _placement(self) -> Placement:
+    def _placement(self, loose: list[PlannedGPUs]) -> Placement:
+        """The result; all but the ``loose`` ones keep their only server."""
         extra, moved = dict[str, int](), set[str]()
-        for job, t, gpus, before in self.planned:
-            if (seats := self.hosts.get(job.name, NOWHERE).get(t)) is None:  # the job waits
-                continue
-            if len(seats) > 1 and (more := len(seats) - self._fewest(t, gpus)):
-                extra[job.name] = extra.get(job.name, 0) + more
-            if before and before is not seats and sum(before.values()) == gpus:
-                moved.add(job.name)
+        for one in loose:
+            name = one.job.name
+            seats = self.hosts.get(name, NOWHERE).get(one.gpu_type, one.before)  # a job that waits moves nowhere
+            if seats is not one.before and one.stays:
+                moved.add(name)
+            if len(seats) > 1 and name not in self.waiting and (more := len(seats) - self._fewest(*one[1:3])):
+                extra[name] = extra.get(name, 0) + more
         hosts = {job: by_server(seats) for job, seats in self.hosts.items() if seats}
         given_up = {"split": len(extra), "extra_servers": sum(extra.values()), "moved": len(moved)}
         return Placement(hosts, self.waiting, {**given_up, "waiting": len(self.waiting)})
@@ -401,7 +415,7 @@ class TensorSkew:
         def rank(job: Job, gpus: int) -> tuple[int, ...]:
             return (0, -gpus) if self.skewed(job) else (1, 0)
 
-        def choose(job: Job, gpus: int, free: Mapping[str, int], near: Iterable[str]) -> Seats | None:
+        def choose(job: Job, gpus: int, free: Mapping[str, int], near: Collection[str]) -> Seats | None:
             return pack(gpus, free, near) if self.skewed(job) else first_seats(gpus, free)
 
         return PlacementRun(plan, instance, choose=choose).run(rank, self.sticky, False)

@@ -159,10 +159,9 @@ class ClusterObserver:
             # jobs that have trained were profiled before; on other types they are measured as they train
             new = set(connection.column(UNTRAINED)) if self.profile else set()
             speeds, alike = read_speeds(connection, before=self._speeds), defaultdict[Kind, list[int]](list)
-            for row in jobs:
-                spec, known = spec_of(row), speeds.of(row["id"])
-                unmeasured = row["id"] in new and (not known or to_profile(spec, known, memory, capacity))
-                if unmeasured and (kind := kind_of(spec)) is not None:
+            for row in jobs if new else ():
+                known, kind = speeds.of(row["id"]), kind_of(spec_of(row)) if row["id"] in new else None
+                if kind is not None and (not known or to_profile(spec_of(row), known, memory, capacity)):
                     alike[kind].append(row["id"])
             if sum(take_over(connection, kind, own) for kind, own in alike.items()):
                 speeds = read_speeds(connection, before=self._speeds)

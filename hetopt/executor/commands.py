@@ -74,7 +74,10 @@ def submit(
     if name is not None:
         spec = spec.model_copy(update={"name": check_name(name, "--name")})
     with opened(state, make=True) as database:
-        given = queue.submit(database, spec, again=again)
+        try:
+            given = queue.submit(database, spec, again=again)
+        except InvalidOption as problem:
+            raise problem.in_file(str(job)) from None
         if as_json:
             console.print_json({"job": given})
             return

@@ -161,7 +161,7 @@ class Controller:
             if until_idle and self.idle():
                 return
             until = time.monotonic() + poll
-            while not stop() and (left := until - time.monotonic()) > 0:
+            while (left := until - time.monotonic()) > 0 and not stop():
                 time.sleep(min(left, STOP_SECONDS))
 
     def step(self) -> None:

@@ -129,9 +129,10 @@ def _spare(path: Path, content: Any, *, durable: bool = True) -> Iterator[Path]:
                 file.flush()
                 os.fsync(file.fileno())
         yield spare
-    finally:
-        with suppress(OSError):  # what was published stays so
+    except BaseException:
+        with suppress(OSError):
             spare.unlink(missing_ok=True)
+        raise
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -174,6 +175,9 @@ def claim(folder: Path, rank: int, owner: dict[str, Any]) -> bool:
                 if isinstance(problem, FileExistsError):
                     return False
                 raise
+        finally:
+            with suppress(OSError):  # what was published stays so
+                spare.unlink(missing_ok=True)
     sync_folder(folder)
     return True
 

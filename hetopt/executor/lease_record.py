@@ -7,7 +7,7 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -151,7 +151,11 @@ class LeaseRecord:
     def write(self) -> None:
         """Write ``lease.json``."""
         content = {one.name: getattr(self, one.name) for one in fields(LeaseRecord)}
-        content |= {"version": VERSION, "folder": str(self.folder), "seats": [astuple(seat) for seat in self.seats]}
+        content |= {
+            "version": VERSION,
+            "folder": str(self.folder),
+            "seats": [[s.node, s.gpu_type, s.index, s.device] for s in self.seats],
+        }
         files.write_json(self.folder / files.LEASE, content)
 
     @classmethod

@@ -72,6 +72,10 @@ class Merges:
     def _begin(self, job: int) -> None:
         """Record what is to be merged; commit at once where at most one copy has a new checkpoint."""
         with self.database.writing() as connection:
+            if not connection.value("SELECT 1 FROM jobs WHERE id = :job", job=job):  # deleted by hand
+                connection.update("leases", {"merged": True}, "job = :job", job=job)
+                self.database.record_event(connection, "unmerged", f"job {job}", reason="its row was deleted by hand")
+                return
             row = job_numbered(connection, job)
             own = connection.rows(f"SELECT * FROM leases WHERE {UNMERGED}", job=job)
             parts = [(copy["checkpoint"], copy["end_step"] - copy["from_step"]) for copy in own]

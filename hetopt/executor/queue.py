@@ -95,23 +95,22 @@ def check_runnable(spec: JobSpec, nodes: Mapping[str, Mapping[str, Any]], *, mix
     for gpu_type in spec.gpu_types or ():
         if gpu_type not in capacity:
             raise InvalidOption(
-                f"job {spec.name!r}: gpu_types names {gpu_type!r}, which the cluster does not have; "
-                f"{choices(gpu_type, capacity)}"
+                f"names {gpu_type!r}, which the cluster does not have; {choices(gpu_type, capacity)}", "gpu_types"
             )
     named = {t: n for t, n in capacity.items() if spec.gpu_types is None or t in spec.gpu_types}
     allowed = {t: n for t, n in named.items() if memory.get(t, math.inf) >= spec.memory}
     if named and not allowed:
         most = max(named, key=lambda t: memory[t])
         raise InvalidOption(
-            f"job {spec.name!r}: memory is {spec.memory / 1e9:.3g} GB; of GPU types that it may run on {most} has the "
-            f"most, {memory[most] / 1e9:.3g} GB"
+            f"is {spec.memory / 1e9:.3g} GB; of GPU types that it may run on {most} has the most, "
+            f"{memory[most] / 1e9:.3g} GB",
+            "memory",
         )
     if spec.workers > (sum(allowed.values()) if mixes else max(allowed.values(), default=0)):
         listed = " + ".join(f"{n} {t}" for t, n in allowed.items())
         mixed = "" if mixes else ", and its policy gives a job GPUs of one type"
         raise InvalidOption(
-            f"job {spec.name!r}: workers is {spec.workers}; of GPU types that it may run on the cluster has "
-            f"{listed}{mixed}"
+            f"is {spec.workers}; of GPU types that it may run on the cluster has {listed}{mixed}", "workers"
         )
 
 

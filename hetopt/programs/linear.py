@@ -345,13 +345,34 @@ class LinearProgram:
 
         It is the largest ``y.r + (c - A'y).x + offset`` over the bounds of the row activities r and of x. With
         ``implied``, rows without negative entries (for shares: capacity) bound columns that have no explicit bound.
-        Prices below the noise level are ignored for columns without a known bound.
+        Prices below the noise level are ignored for columns with only one bound.
         """
+        y = self._without_free_prices(y)
         price = self.priced(y)
         noise = EQUAL * scale(self.c)
         upper = np.minimum(self.col_upper, self.implied_upper()) if implied else self.col_upper
         rows = largest_sum(y, self.row_lower, self.row_upper, noise)
         return rows + largest_sum(price, self.col_lower, upper, noise) + self.offset
+
+    def _without_free_prices(self, y: Floats) -> Floats:
+        """Duals near ``y`` at which columns without bounds, such as gains below tangents, have no reduced cost.
+
+        Such a column may have a large value, so its price is not noise: the row that pays most of it pays the rest.
+        """
+        free = np.flatnonzero(np.isinf(self.col_lower) & np.isinf(self.col_upper))
+        y = y.copy() if len(free) else y
+        for j in free.tolist():
+            entries = slice(self.A.indptr[j], self.A.indptr[j + 1])
+            rows, value = self.A.indices[entries], self.A.data[entries]
+            if not len(rows):
+                continue
+            least = np.where(np.isinf(self.row_lower[rows]), 0.0, -np.inf)
+            most = np.where(np.isinf(self.row_upper[rows]), 0.0, np.inf)
+            own = np.clip(y[rows], least, most)
+            payer = np.argmax(np.abs(own * value))
+            own[payer] += (self.c[j] - own @ value) / value[payer]
+            y[rows] = own
+        return y
 
     def priced(self, y: Floats) -> Floats:
         """(columns,) reduced costs ``c - A'y`` at the duals ``y``."""

@@ -6,9 +6,11 @@ A policy decides over all present jobs (:class:`PolicyDecider`), an online sched
 
 from __future__ import annotations
 
+import gc
 import math
 import time as clock
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -95,6 +97,21 @@ def stall_reason(states: JobStates, present: Collection[int]) -> str:
     return f"{counted(len(names), 'unfinished job')}: {listed}. {why}"
 
 
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Collect no garbage meanwhile: the many lists of a decision live shortly, and each collection looks through all.
+
+    Unlike Pyomo's ``PauseGC``, this may overlap in several threads.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class PolicyDecider:
     """Calls the policy and its steps with all visible jobs.
 
@@ -112,30 +129,17 @@ class PolicyDecider:
         self.ready_before = np.full(len(self.states.jobs), np.nan)  # JobStates.ready before the last decision
         self._visible_jobs: Positions | None = None  # None: computed at the next decision
 
-    def arrive(self, _: int) -> None:
-        """Job i is present from now on."""
-        self._begin_again()
-
-    def finish(self, _: int) -> None:
-        """Job i has finished."""
-        self._begin_again()
-
-    def change_servers(self) -> None:
-        """A server has gone down or come back."""
-        self._begin_again()
-
-    def _begin_again(self) -> None:
+    def arrive(self, _: int | None = None) -> None:
         """After an event other jobs may be visible, and decisions without progress count from 0."""
         self._visible_jobs = self._last = None
         self.without_progress = 0
 
+    finish = change_servers = arrive
+
     def decide(self, present: Collection[int], cluster: Cluster | None) -> CarriedOut | None:
         """Record the work of copies, call the policy, and carry out its decision."""
         who, time = self._visible(present, cluster), self.dispatcher.time
-        progressed = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.start_continues(
-            who, self.last_decision, self.ready_before
-        )
-        self.ready_before = self.states.ready.copy()
+        progressed = self._progressed(who)
         self.dispatcher.record_all_copies()
         if cluster is None or not len(who):
             return None
@@ -148,13 +152,23 @@ class PolicyDecider:
         last = self._last  # what jobs hold now, unless a failure has taken it
         if last is not None and not np.array_equal(self.states.held[who], last.gpus):
             last = None
-        decision, self.state = self.steps(instance, self.state, last)
+        with _garbage_kept():
+            decision, self.state = self.steps(instance, self.state, last)
         took = clock.perf_counter() - began
         self.last_decision, self._last = time, decision
         if not decision.same_gpus(last):
             self.dispatcher.carry_out(who, decision)
         wake = math.inf if decision.wake is None else decision.wake
         return CarriedOut(took, wake, float(decision.gpus.sum()), decision.given_up, decision.estimated)
+
+    def _progressed(self, who: Positions) -> bool:
+        """Whether a job has trained since the last decision, or will, as it continues the start-up from before."""
+        states, last, ready = self.states, self.last_decision, self.states.ready[who]
+        began = np.maximum(np.maximum(ready, states.since[who]), last)
+        trained = (states.rate[who] > 0) & (began < self.dispatcher.time)
+        starting = (ready > last) & (ready == self.ready_before[who])
+        self.ready_before[who] = ready
+        return bool((states.running[who] & (trained | starting)).any())
 
     def _visible(self, present: Collection[int], cluster: Cluster | None) -> Positions:
         """The jobs that the policy sees: those present, without gangs that do not fit on the servers that are up."""
@@ -180,6 +194,7 @@ class OnlineDecider:
         self.free = held_gpus({server.name: server.gpus for server in instance.cluster.servers})
         self.position = {job.name: i for i, job in enumerate(instance.jobs)}
         self.type = {t: k for k, t in enumerate(instance.cluster.type_names)}
+        self.gpus_held = 0.0
 
     def arrive(self, i: int) -> None:
         """Pass the arrival to the scheduler."""
@@ -189,6 +204,7 @@ class OnlineDecider:
         """Pass the completion to the scheduler."""
         for place, n in (self.states.where[i] or {}).items():
             self.free[place] += int(n)
+            self.gpus_held -= n
         self.scheduler.finish(self.dispatcher.time, self.states.jobs[i])
 
     def change_servers(self) -> None:
@@ -203,7 +219,7 @@ class OnlineDecider:
         took = clock.perf_counter() - began
         for start in starts:
             self._begin(self._checked(start, present), start)
-        return CarriedOut(took, self.scheduler.wake, self.states.gpus_held)
+        return CarriedOut(took, self.scheduler.wake, self.gpus_held)
 
     def _checked(self, start: JobStart, present: Collection[int]) -> int:
         """Position of the job, which must be present, not running, and get all its GPUs."""
@@ -228,6 +244,7 @@ class OnlineDecider:
                 )
             self.free[server, t] = left
             gpus[self.type[t]] += n
+            self.gpus_held += n
         if start.replicas:
             check_replicas(job, start.hosts, start.replicas)
         self.dispatcher.run(i, JobPlacement(gpus, where, start.hosts, start.replicas))

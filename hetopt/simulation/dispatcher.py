@@ -91,19 +91,6 @@ class Dispatcher:
         for i in list(self.states.forked):
             self.record_work(i)
 
-    def trained_since(self, who: Positions, time: float) -> bool:
-        """Whether one of these jobs has trained after its start and after ``time``."""
-        began = np.maximum(np.maximum(self.states.ready[who], self.states.since[who]), time)
-        return bool((self.states.running[who] & (self.states.rate[who] > 0) & (began < self.time)).any())
-
-    def start_continues(self, who: Positions, time: float, ready: Floats) -> bool:
-        """Whether a job that was starting at the previous decision is still in the same start-up, and so will train.
-
-        ``time``: of the previous decision; ``ready``: :attr:`JobStates.ready` before it.
-        """
-        there = self.states.ready[who]
-        return bool((self.states.running[who] & (there > time) & (there == ready[who])).any())
-
     def finish(self, i: int) -> None:
         """Record that job i has done all its work, and free its GPUs."""
         self.record_work(i, float(self.states.left[i]))
@@ -155,31 +142,32 @@ class Dispatcher:
 
         Jobs are preempted before others start, so that starting jobs find the disks as the preempted jobs left them.
         """
-        states, runs, changes = self.states, self.states.running[who], decision.gpus.any(axis=1)
+        states, placed, names = self.states, decision.placement, decision.entities.names
+        runs, changes = states.running[who], decision.gpus.any(axis=1)
         self.preempt(who[runs & ~changes].tolist())
-        if decision.placement is None:
+        if placed is None:
             changes &= ~(runs & (states.held[who] == decision.gpus).all(axis=1) & (states.rate[who] > 0))
         starts: list[tuple[int, JobPlacement]] = []
         moving: list[int] = []
         forking: list[tuple[int, int]] = []
         rows = np.flatnonzero(changes)
-        for row, i in zip(rows.tolist(), who[rows].tolist(), strict=True):
-            name = decision.entities.names[row]
+        for row, i, running in zip(rows.tolist(), who[rows].tolist(), runs[rows].tolist(), strict=True):
+            name = names[row]
             if name in decision.copies:
                 forking.append((row, i))
                 continue
-            if decision.placement is not None:
-                placed = decision.placement.hosts[name], decision.placement.replicas.get(name)
-                if runs[row] and self._last_placed.get(i) == placed:
+            if placed is not None:
+                own = placed.hosts[name], placed.replicas.get(name)
+                if running and self._last_placed.get(i) == own:
                     continue
-                self._last_placed[i] = placed
+                self._last_placed[i] = own
             place = self.model.place(decision, row)
-            stays = bool(runs[row]) and states.where[i] == place.where
+            stays = running and states.where[i] == place.where
             if stays and i not in states.ready_on:
                 self._keep_on(i, place)
                 continue
             starts.append((i, place))
-            if runs[row] and not stays:
+            if running and not stays:
                 moving.append(i)
         self.preempt(moving)
         for row, i in forking:

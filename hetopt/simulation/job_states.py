@@ -86,8 +86,8 @@ class JobStates:
         (n,) whether it holds GPUs; number of these jobs.
     ran:
         (n,) whether it holds GPUs or has held some.
-    held, gpus_held:
-        (n, k) GPUs that it holds now; the sum over all jobs and types.
+    held:
+        (n, k) GPUs that it holds now.
     switches, first_round, rounds, lost, wasted:
         (n,) restarts on other GPUs; the first round in which it could run; rounds until it finished (-1: not yet);
         seconds of starting, moving and pausing; work lost by server failures.
@@ -108,7 +108,7 @@ class JobStates:
         self.rate, self.since, self.ready = (np.zeros(n) for _ in range(3))
         self.running, self.ran = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         self.held = np.zeros(self.entities.shape)
-        self.number_running, self.gpus_held = 0, 0.0
+        self.number_running = 0
         # Lists are faster than arrays for access job by job.
         self.start, self.finish, self.lost, self.wasted = [math.nan] * n, [math.nan] * n, [0.0] * n, [0.0] * n
         self.switches, self.first_round, self.rounds = [0] * n, [0] * n, [-1] * n
@@ -143,22 +143,16 @@ class JobStates:
 
     def hold(self, i: int, time: float, where: HeldGPUs, gpus: Floats) -> None:
         """Have job i hold these GPUs, also given by type, from ``time`` on."""
-        if self.running[i]:
-            self._uncount(i)
+        if not self.running[i]:
+            self.number_running += 1
         self.running[i], self.since[i], self.held[i], self.where[i] = True, time, gpus, where
         self.ran[i] = True
         self.failed.discard(i)
-        self.number_running += 1
-        self.gpus_held += sum(where.values())
-
-    def _uncount(self, i: int) -> None:
-        self.number_running -= 1
-        self.gpus_held -= sum((self.where[i] or {}).values())
 
     def release(self, i: int) -> None:
         """Free the GPUs of job i."""
         self._stamp[i] += 1
-        self._uncount(i)
+        self.number_running -= 1
         self.running[i], self.rate[i], self.held[i] = False, 0.0, 0.0
         if len(self._ending) > 64 + 4 * len(self.jobs):  # most entries of the heap are void
             self._ending = [entry for entry in self._ending if self._stamp[entry[1]] == entry[2]]

@@ -104,7 +104,7 @@ class VisibleJobs:
             "capacity": capacity,
             "positions": self.position,
         }
-        self.tenants, self.entity_of = view.tenants(frozenset(np.unique(view.owner_number[who]).tolist()))
+        self.tenants, self.entity_of = view.tenants(frozenset(view.owner_number[who].tolist()))
 
 
 class InstanceView:

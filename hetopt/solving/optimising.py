@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Cuts, LinearProgram, Point, Status, main_priority
 from hetopt.solving.highs import Session
 from hetopt.solving.options import DEFAULT, Options
-from hetopt.tolerances import GAP, KEPT_OPTIMUM, PROVEN, scale
+from hetopt.tolerances import EQUAL, FINE, GAP, KEPT_OPTIMUM, PROVEN, scale
 
 if TYPE_CHECKING:
     from hetopt.solving.exact import ExactOptimum
@@ -195,10 +196,20 @@ def _one_objective(
 ) -> Point:
     """Maximise one objective with lazy rows; HiGHS re-solves a linear program warm as rows are added."""
     scaled = program.scaled() if session is None else session.program
-    if session is None and violated is not None and options.solver == "highs" and not program.integer.any():
+    if session is None and options.solver == "highs" and not program.integer.any():
         session = Session(scaled, options)
     options.check_time()
-    point, passes = (session.solve() if session else run(scaled, options)).unscaled(program), 1
+    point = (session.solve() if session else run(scaled, options)).unscaled(program)
+    point = _checked(_with_lazy_rows(point, options, violated, session))
+    by_simplex = point.basis is not None and point.status == "optimal"
+    if session and by_simplex and point.bound - point.objective > EQUAL * scale(point.bound):
+        return _refined(point, options, violated, session)
+    return point
+
+
+def _with_lazy_rows(point: Point, options: Options, violated: Violated | None, session: Session | None) -> Point:
+    """``point`` after rows that it violates have been added, until all hold."""
+    program, passes = point.program, point.passes
     seen: set[str] = set()  # a row violated within the solver's tolerance is separated again and again
     while violated is not None and (cuts := violated(replace(point, requested_gap=options.gap))):
         names = [name for part in cuts for name in part.names]
@@ -215,8 +226,21 @@ def _one_objective(
         else:
             point = run(longer.scaled(), options).unscaled(longer)
         passes += 1
-    point = _checked(point)
     return point if passes == point.passes else replace(point, passes=passes)
+
+
+def _refined(point: Point, options: Options, violated: Violated | None, session: Session) -> Point:
+    """``point`` solved again with the smallest tolerances of HiGHS, if these prove more.
+
+    Its reduced costs may be up to the tolerance wrong: too much where a share is worth a millionth of another.
+    """
+    session.set_tolerance(FINE)
+    with suppress(NotSolved):
+        finer = _with_lazy_rows(session.solve().unscaled(point.program), options, violated, session)
+        finer = replace(_checked(finer), passes=point.passes + finer.passes)
+        if finer.bound - finer.objective < point.bound - point.objective:
+            return finer
+    return point
 
 
 def _checked(point: Point) -> Point:

@@ -80,6 +80,8 @@ def detect_kind(path: FilePath) -> str:
     if len(kinds) != 1:
         begins = f"; it begins with {shown(start.lines[0])}" if start.lines else ""
         unknown = f"is not in a known trace format{begins}"
+        if start.path.is_dir():
+            unknown = "is a folder without servers.csv (of an instance) and without pai_job_table.csv (of a PAI trace)"
         problem = f"may be of kind {' or '.join(kinds)}" if kinds else unknown
         advice = f"give kind= (--kind), one of {', '.join(TRACES.points)}, or module:Name"
         raise InvalidInstance(f"{problem}; {advice}").in_file(str(path))

@@ -295,9 +295,8 @@ def volume(entities: Entities, part: Numbers) -> Numbers:
 
 def moving_rounds(entities: Entities, last: Positions, round_seconds: float, restart_seconds: float) -> Numbers:
     """(n, k) rounds that a job loses by running on each type after its (n,) ``last`` one, -1 where it has none."""
-    servers = entities.source.cluster.servers
-    cards = [[s.nic_bytes_per_s for s in servers if s.gpus.get(t)] for t in entities.types]
-    bandwidth = np.array([min(own, default=np.inf) for own in cards])
+    cards = entities.source.cluster.slowest_cards
+    bandwidth = np.array([cards.get(t, np.inf) for t in entities.types])
     limited = np.isfinite(bandwidth)
     transfer = entities.job_array("checkpoint_bytes")[:, None] / entities.numbers(np.where(limited, bandwidth, 1.0))
     seconds = np.where(limited, transfer, 0) + entities.number(restart_seconds)

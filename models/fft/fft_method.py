@@ -24,6 +24,8 @@ from hetopt.models.fft.alike_types import merged
 from hetopt.models.fft.core_tables import TYPES, solve_small, solve_whole
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
+from hetopt.models.fft.knapsacks import halves
+from hetopt.models.fft.price_ascent import ASCENT_TYPES, ascended_prices
 from hetopt.models.fft.round_search import Found, Round, solve
 from hetopt.models.objectives import is_linear_gain
 from hetopt.programs.compiled import Compiled
@@ -51,11 +53,15 @@ def _serves(compiled: Compiled) -> bool:
 
 
 def solve_round(compiled: Compiled, options: Options) -> Point:
-    """The best point of the round, proven up to ``options.gap`` or until the time limit."""
+    """The best point of the round, proven up to ``options.gap`` or until the time limit.
+
+    Where a start is given, be it without jobs that run, the caller has tried :func:`small_plan`.
+    """
     options = options.started()
     program, solver = compiled.program, RoundSolver(compiled.entities, compiled.program.c, options)
     start = _start(compiled)
-    if (found := solver.by_tables(start)) is None:
+    found = solver.by_tables(None) if compiled.start is None else None
+    if found is None:
         used, best = solver.packable or solver.most, _packing(compiled, solver.most)
         found = solver.by_knapsacks(used, start, feasible=used in (solver.packable, best.objective))
         if found.choice is None and best.objective < used:
@@ -152,8 +158,11 @@ class RoundSolver:
         """The round with ``used`` GPUs in use."""
         if used not in self.rounds:
             idle, price = int(self.room.sum()) - used, np.zeros(len(self.room))
-            with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
-                price = gpu_prices(self.cost, self.demand, self.room, idle, self.options)
+            if len(self.room) <= ASCENT_TYPES:
+                price = ascended_prices(self.cost, self.demand, self.room, idle)
+            else:
+                with suppress(NotSolved):  # infeasible or too late; bounds hold at any prices
+                    price = gpu_prices(self.cost, self.demand, self.room, idle, self.options)
             self.rounds[used] = Round(self.cost, self.demand, self.room, idle, price)
         return self.rounds[used]
 
@@ -255,20 +264,12 @@ def fillable(entities: Entities) -> Positions:
     most = []
     for able, capacity in zip(entities.allowed.T, entities.capacity.astype(np.intp).tolist(), strict=True):
         sums, within = 1, (1 << (capacity + 1)) - 1  # bit s is set if some gangs sum to s
-        for demand, number in zip(*np.unique(entities.demand[able], return_counts=True), strict=True):
-            sums = _with_gangs(sums, int(demand), min(int(number), capacity // int(demand)), within)
+        number = np.bincount(entities.demand[able].astype(np.intp))
+        for demand in np.flatnonzero(number).tolist():
+            for part in halves(min(int(number[demand]), capacity // demand)):
+                sums |= (sums << (part * demand)) & within
         most.append(sums.bit_length() - 1)
     return np.array(most, dtype=np.intp)
-
-
-def _with_gangs(sums: int, demand: int, number: int, within: int) -> int:
-    """The set of sums with up to ``number`` gangs of this demand more, by doubling."""
-    part = 1
-    while number > 0:
-        taken = min(part, number)
-        sums |= (sums << (taken * demand)) & within
-        number, part = number - taken, 2 * part
-    return sums
 
 
 def most_packed(entities: Entities, bound: int) -> int | None:

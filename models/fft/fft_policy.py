@@ -195,9 +195,12 @@ class FFT:
 
     def _searched(self, instance: Instance, now: FFTState, before: ProvenRound | None) -> Allocation:
         """The optimum of the round's program, from the plan before if that is still a plan."""
-        if before is None or not before.serves(instance.entities("jobs")):
+        if before is None:
             return self._round(now).solve(instance, self.options)
-        return self._round(now).solve(instance, self._searching(True), start=(before.x > 0).astype(float))
+        entities = instance.entities("jobs")
+        kept = before.serves(entities)
+        start = (before.x > 0).astype(float) if kept else np.zeros(entities.shape)
+        return self._round(now).solve(instance, self._searching(kept), start=start)
 
     def _gains(self, entities: Entities, last: Positions, before: ProvenRound | None) -> RoundGains:
         """The gains of the components of FFT, from the round before if jobs and types are the same."""

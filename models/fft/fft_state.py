@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -49,6 +50,13 @@ class ByJob(Mapping[str, Value], Generic[Value]):
             self._dict = dict(zip([self.names[e] for e in found.tolist()], own, strict=True))
         return self._dict
 
+    def of(self, names: tuple[str, ...]) -> Numbers:
+        """(n,) as :attr:`array`, for these jobs."""
+        if names == self.names:
+            return self.array
+        none = np.array([np.nan if self.labels is None else -1], dtype=self.array.dtype)
+        return np.concatenate([self.array, none])[_rows(names, self.names)]
+
     def __getitem__(self, job: str) -> Value:
         return self._made[job]
 
@@ -72,25 +80,34 @@ class ByJob(Mapping[str, Value], Generic[Value]):
         return FrozenDict, (self._made,)
 
 
+@lru_cache(maxsize=2)
+def _rows(names: tuple[str, ...], of: tuple[str, ...]) -> Positions:
+    """(n,) position of each of the ``names`` in ``of``, -1 where it is missing."""
+    position = {name: i for i, name in enumerate(of)}
+    return read_only(np.array([position.get(name, -1) for name in names], dtype=np.intp))
+
+
 def numbers_of(given: Mapping[str, float], entities: Entities, missing: float) -> Floats:
     """(n,) value of each job."""
-    if isinstance(given, ByJob) and given.names == entities.names:
-        return np.asarray(np.where(np.isnan(given.array), missing, given.array))
+    if isinstance(given, ByJob):
+        values = given.of(entities.names)
+        return np.asarray(np.where(np.isnan(values), missing, values))
     return np.array([given.get(name, missing) for name in entities.names])
 
 
 def types_of(given: Mapping[str, str], entities: Entities) -> Positions:
     """(n,) position of each job's GPU type, -1 where it has none or the type does not exist."""
-    if isinstance(given, ByJob) and given.names == entities.names and given.labels == entities.types:
-        return np.asarray(given.array)
+    if isinstance(given, ByJob) and given.labels == entities.types:
+        return np.asarray(given.of(entities.names))
     place = {name: i for i, name in enumerate(entities.types)}
     return np.array([place.get(given.get(name, ""), -1) for name in entities.names], dtype=np.intp)
 
 
 def covers(given: Mapping[str, float], entities: Entities, jobs: NDArray[np.bool_]) -> bool:
     """Whether the keys are exactly these of the jobs, given as (n,) True or False."""
-    if isinstance(given, ByJob) and given.names == entities.names:
-        return np.array_equal(~np.isnan(given.array), jobs)
+    if isinstance(given, ByJob):
+        own = ~np.isnan(given.of(entities.names))
+        return np.array_equal(own, jobs) and np.count_nonzero(~np.isnan(given.array)) == np.count_nonzero(own)
     return given.keys() == {entities.names[e] for e in np.flatnonzero(jobs).tolist()}
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.models.fft.knapsacks import Core
+from hetopt.models.fft.transport import cheapest_assignment
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
@@ -108,13 +108,12 @@ class CountProgram:
             runs = places > 0.5
             choice[self.jobs[runs]] = self.types[runs]
         else:
-            for gangs in np.unique(self.gangs):
-                own, jobs = self.gangs == gangs, np.flatnonzero(core.demand == gangs)
-                types = np.repeat(self.type[own], np.rint(counts[own]).astype(np.intp))
-                try:
-                    rows, columns = linear_sum_assignment(core.cost[jobs][:, types])
-                except ValueError:  # infeasible
+            for gangs, jobs in core.by_demand:
+                own, number = self.gangs == gangs, np.zeros(len(core.room), dtype=np.intp)
+                number[self.type[own]] = np.rint(counts[own]).astype(np.intp)
+                assigned = cheapest_assignment(core.cost[jobs], number, choice[jobs])
+                if assigned is None:
                     return None
-                choice[jobs[rows]] = types[columns]
+                choice[jobs] = assigned
         used = np.bincount(choice[choice >= 0], core.demand[choice >= 0], len(core.room))
         return choice if (used <= core.room).all() and used.sum() == core.room.sum() - core.idle else None

@@ -34,7 +34,7 @@ def gpu_prices(cost: Floats, demand: Positions, room: Positions, idle: int, opti
     NotSolved
         The relaxation is infeasible, or the time limit came first.
     """
-    able, chosen = np.isfinite(cost), _cheapest(cost, demand, room)
+    able, chosen = np.isfinite(cost), cheapest_places(cost, demand, room)
     while True:
         jobs, types = np.nonzero(chosen)
         try:
@@ -51,7 +51,7 @@ def gpu_prices(cost: Floats, demand: Positions, room: Positions, idle: int, opti
         chosen |= new
 
 
-def _cheapest(cost: Floats, demand: Positions, room: Positions) -> Flags:
+def cheapest_places(cost: Floats, demand: Positions, room: Positions) -> Flags:
     """The places of least cost per GPU, enough to fill each type, and all GPUs, ``COVER`` times."""
     rate = np.where(np.isfinite(cost), cost, np.inf) / demand[:, None]
     chosen: Flags = np.zeros(cost.shape, dtype=bool)

@@ -12,9 +12,9 @@ is the round. With prices p[j] (of any sign) on (1) it falls apart into k + 1 kn
     L(p) = sum_i min {sum_j (c[j, i] + p[j]) x[j, i] : (2)} + min {- sum_j p[j] z[j] : (2)} <= optimum
 
 by weak duality, because ``sum_j p[j] (sum_i x[j, i] - z[j])`` is 0 at every feasible point. A knapsack is solved by
-dynamic programming over the number of GPUs left. Its tables also contain the bounds of all partly decided rounds, and,
-with tables of the jobs in reverse order, the least loss if one job runs on a type or waits. Where types are alike, the
-knapsacks of single types hardly bound more than the linear relaxation; the one of all types still does.
+dynamic programming over the number of GPUs left. Its tables also contain the bounds of all partly decided rounds. A
+table without the jobs of one demand gives the least loss if one of these runs on a type or waits. Where types are
+alike, the knapsacks of single types hardly bound more than the linear relaxation; the one of all types still does.
 
 All nodes (types, then all together) share one array: node q has the places ``start[q] .. start[q] + most[q]``, one for
 each number of GPUs left, after as many infinite places as the largest demand. So one shift serves all nodes.
@@ -22,14 +22,18 @@ each number of GPUs left, after as many infinite places as the largest demand. S
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
+from hetopt.models.fft.transport import cheapest_assignment
 from hetopt.solving.blocks import Flags
+
+Part = tuple[int, Positions]
+"""A demand, and the jobs that have it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +72,7 @@ class Core:
         return Knapsacks(self)
 
     @cached_property
-    def by_demand(self) -> list[tuple[int, Positions]]:
+    def by_demand(self) -> list[Part]:
         """The jobs of each demand, most jobs first."""
         parts = [(int(d), np.flatnonzero(self.demand == d)) for d in np.unique(self.demand)]
         return sorted(parts, key=lambda part: -len(part[1]))
@@ -102,6 +106,29 @@ class Core:
             base=self.base + float(self.cost[set_, type_].sum()),
         )
 
+    def with_counts(self, chosen: Flags, near: Positions) -> Positions | None:
+        """(m,) types of the cheapest plan with as many gangs of each demand on each type as ``chosen``, or None.
+
+        Parameters
+        ----------
+        chosen:
+            (m, k) jobs that the knapsacks of single types choose.
+        near:
+            (m,) types of the jobs in a plan with similar numbers, or -1; any plan is valid.
+        """
+        gpus = (self.demand[:, None] * chosen).sum(axis=0)
+        if (gpus > self.room).any() or gpus.sum() != self.room.sum() - self.idle:
+            return None
+        choice = np.full(len(self.demand), -1)
+        for _, jobs in self.by_demand:
+            places = chosen[jobs].sum(axis=0)
+            own = cheapest_assignment(self.cost[jobs], places, near[jobs]) if places.any() else None
+            if own is not None:
+                choice[jobs] = own
+            elif places.any():
+                return None
+        return choice
+
 
 class Knapsacks:
     """Dynamic programming over the jobs of a core, at all nodes at once."""
@@ -116,14 +143,9 @@ class Knapsacks:
         self.start = np.cumsum(size) - size + margin
         self.node = np.full(int(size.sum()), k + 1)
         self.first = np.full(len(self.node), np.inf)  # no job left: fill nothing more
-        self.unused = self.first.copy()  # no job yet
         for q, (start, most) in enumerate(zip(self.start.tolist(), self.most.tolist(), strict=True)):
             self.node[start : start + most + 1] = q
             self.first[start : start + 1 + (min(core.idle, most) if q < k else 0)] = 0.0
-            self.unused[start] = 0.0
-        inside = np.minimum(self.node, k)
-        mirrored = 2 * self.start[inside] + self.most[inside] - np.arange(len(self.node))
-        self.mirror = np.where(self.node <= k, mirrored, 0)  # place 0 is infinite
 
     @property
     def cells(self) -> int:
@@ -194,75 +216,79 @@ class Knapsacks:
             taken = np.take(values, self.node[demand:])
             taken += table[:-demand]
             np.minimum(table[demand:], taken, out=table[demand:])
-        for value in sorted_[both:, -1].tolist():
-            np.minimum(table[root:], table[root - demand : -demand] + value, out=table[root:])
+        for value, number in zip(*np.unique(sorted_[both:, -1], return_counts=True), strict=True):
+            for part in halves(int(number)):
+                gpus = part * demand
+                np.minimum(table[root + gpus :], table[root:-gpus] + part * value, out=table[root + gpus :])
         return table
 
     def losses(self, prices: Floats) -> tuple[float, Floats, Floats]:
         """L(prices); then, less that, bounds (m, k) if a job runs on a type, and (m,) if it waits."""
-        order, demand, k = np.argsort(self.core.demand, kind="stable"), self.core.demand, self.k
-        value = self.values(prices)
-        table = self.tables(value, order)
-        best = table[0][self.start + self.most]
+        value, k = self.values(prices)[:, :-1], self.k
+        with_, without = np.empty(value.shape), np.empty(value.shape)
+        best = np.full(k + 1, np.inf)
+        for (demand, jobs), table in self._without_each(self.first, value, self.core.by_demand):
+            best = self._forced(table, value, demand, jobs, with_, without)
         total = self.core.base + float(best.sum())
-        with_, without = np.full((len(prices), k + 1), np.inf), np.zeros((len(prices), k + 1))
-        before = self.unused
-        for t, j in enumerate(order.tolist()):
-            without[j] = np.minimum.reduceat(before + table[t + 1][self.mirror], self.start)
-            below = np.maximum(self.mirror - demand[j], 0)
-            with_[j] = np.minimum.reduceat(before + table[t + 1][below], self.start) + value[j, :-1]
-            after = np.empty_like(before)
-            self._add(before, value[j], int(demand[j]), after)
-            before = after
         with_, without = np.maximum(with_ - best, 0.0), np.maximum(without - best, 0.0)
         waits = without.sum(axis=1)
         others = np.array([np.delete(without[:, :k], i, axis=1).sum(axis=1) for i in range(k)]).T
         return total, with_[:, :k] + others + with_[:, k:], waits
 
+    def _without_each(self, table: Floats, value: Floats, parts: list[Part]) -> Iterator[tuple[Part, Floats]]:
+        """For each of the ``parts``, ``table`` with the jobs of all others."""
+        if len(parts) == 1:
+            yield parts[0], table
+            return
+        half = len(parts) // 2
+        for own, others in ((parts[:half], parts[half:]), (parts[half:], parts[:half])):
+            rest = table
+            for demand, jobs in others:
+                most = int(self.most.max()) // demand
+                rest = self._with_alike(rest, np.sort(value[jobs], axis=0)[:most], demand)
+            yield from self._without_each(rest, value, own)
 
-SMOOTH = 0.7
-"""Part of the new subgradient in a step; the rest is the last direction."""
+    def _forced(
+        self, table: Floats, value: Floats, demand: int, jobs: Positions, with_: Floats, without: Floats
+    ) -> Floats:
+        """(k + 1,) least cost at each node; writes the least costs if each of the ``jobs`` runs there, or does not.
 
-PATIENCE = 5
-"""Steps without progress after which the step size is halved."""
+        Of q jobs of one demand, the q of least value run; if another job must, it replaces the last of them.
 
-PROGRESS = 0.01
-"""Part of the distance to the target that counts as progress."""
+        Parameters
+        ----------
+        table:
+            With the jobs of other demands.
+        """
+        own = value[jobs]
+        order = np.argsort(own, axis=0)
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, np.arange(len(jobs))[:, None], axis=0)
+        most = min(len(jobs), int(self.most.max()) // demand)
+        sums = np.full((most + 2, self.k + 1), np.inf)
+        sums[0] = 0.0
+        np.cumsum(np.take_along_axis(own, order[: most + 1], axis=0), axis=0, out=sums[1 : len(jobs) + 1])
+        number = np.arange(most + 1)[:, None]
+        rest = table[np.maximum(self.start + self.most - number * demand, self.start - 1)]
+        same = rest + sums[:-1]
+        up_to = np.minimum.accumulate(same)  # q jobs or fewer
+        from_ = np.minimum.accumulate(same[::-1])[::-1]
+        fewer, more = rest[1:] + sums[:-2], rest + sums[1:]  # one job less, or more, at the same places
+        fewer = np.minimum.accumulate(np.vstack([fewer, np.full(self.k + 1, np.inf)]))
+        more = np.minimum.accumulate(more[::-1])[::-1]
+        node, last = np.arange(self.k + 1), np.minimum(rank, most)
+        beyond = np.where(rank < most, from_[np.minimum(rank + 1, most), node], np.inf)
+        with_[jobs] = np.minimum(own + fewer[last, node], beyond)
+        finite = np.isfinite(own) & (rank < most)
+        replaced = np.where(finite, more[np.minimum(rank + 1, most), node] - np.where(finite, own, 0.0), np.inf)
+        without[jobs] = np.minimum(up_to[last, node], replaced)
+        return np.asarray(same.min(axis=0))
 
-UNIT = 0.01
-"""Part of the mean of all prices that is added to a price for its unit."""
 
-SMALLEST_STEP = 5e-3
-"""The ascent stops below this step size."""
-
-
-def ascended(
-    core: Core, prices: Floats, target: float, steps: int, is_late: Callable[[], bool] = lambda: False
-) -> tuple[float, Floats]:
-    """The best bound L and its prices after some subgradient steps, with step sizes by Polyak towards ``target``.
-
-    Prices move in proportion to the square roots of their first values (and a part of the mean), so that jobs of very
-    different costs move. This is the same method in other units of the prices.
-    """
-    best, best_prices = -np.inf, prices
-    unit = np.abs(prices)
-    unit = np.sqrt(unit + UNIT * unit.mean()) if unit.any() else np.ones(len(prices))
-    size, failed, direction = 1.0, 0, np.zeros(len(prices))
-    for _ in range(steps):
-        bound, chosen = core.knapsacks.bound(prices)
-        if bound > best:
-            failed = 0 if bound > best + PROGRESS * (target - bound) else failed + 1
-            best, best_prices = bound, prices
-        else:
-            failed += 1
-        if best >= target or size < SMALLEST_STEP or is_late():
-            break
-        if failed >= PATIENCE:
-            size, failed, prices, direction = size / 2, 0, best_prices, np.zeros(len(prices))
-        gradient = chosen[:, :-1].sum(axis=1) - chosen[:, -1].astype(float)
-        direction = SMOOTH * gradient + (1 - SMOOTH) * direction if direction.any() else gradient
-        norm = float(direction @ (unit * direction))
-        if norm == 0.0:
-            break
-        prices = prices + size * (target - bound) / norm * unit * direction
-    return best, best_prices
+def halves(number: int) -> list[int]:
+    """Whole parts of a number, the sums of which are all numbers up to it: 5 is 3 + 1 + 1."""
+    parts = []
+    while number > 0:
+        parts.append((number + 1) // 2)
+        number //= 2
+    return parts

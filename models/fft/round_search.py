@@ -4,8 +4,9 @@
    The places of least loss form a core; the other jobs wait, or run where they lose least. For a first plan, each
    demand and type has some jobs that may enter or leave; where the core for the proof would be large, an ascent over
    all places comes first.
-2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.knapsacks`). Places whose knapsack bound is
-   not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
+2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.ascent`). The numbers of gangs that the
+   knapsacks choose on the way are those of plans, which a transportation problem makes cheapest. Places whose knapsack
+   bound is not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
 3. The jobs of the core are decided one by one. A state is the number of GPUs left on each type: of two states with the
    same numbers, only the cheaper one is kept (dynamic programming), and states whose bound is not below the target are
    cut. If more states than the width remain, those with the least bounds are kept, and the least bound of the others
@@ -27,8 +28,10 @@ from itertools import chain, islice
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
+from hetopt.models.fft.ascent import STEPS, ascended
 from hetopt.models.fft.gang_counts import CountProgram
-from hetopt.models.fft.knapsacks import Core, ascended
+from hetopt.models.fft.knapsacks import Core
+from hetopt.solving.blocks import Flags
 from hetopt.tolerances import PROVEN
 
 LARGEST = 30_000_000
@@ -44,9 +47,6 @@ NARROW = 500
 WIDER = 4
 """Growth of the number of places if no good plan is in the core."""
 
-STEPS = 30
-"""Steps of each ascent, on a new core and whenever it has shrunk."""
-
 FIRST, FIRST_STEPS, AIM = 32_000, 20, 0.1
 """Places of the core for a first plan, steps of the ascent on it, and part of the bound by which the target exceeds it.
 """
@@ -59,6 +59,9 @@ WIDTH, WIDEST = 1_000, 16_000
 
 GROWTH = 4
 """Growth of the width if states were dropped."""
+
+STAYS = 0.7
+"""Part of the places that are left if a core has not become much smaller."""
 
 EFFORT = 500_000
 """States after which a search is given up: about half a second."""
@@ -125,12 +128,16 @@ class Round:
         """The places of at most this loss; None if they cannot hold all jobs that must run."""
         return self.whole.restricted((self.loss <= width) & np.isfinite(self.cost), self.waits > width)
 
-    def prices(self, core: Core) -> Floats:
-        """(m,) prices of the jobs of ``core`` with which the knapsacks bound the cost as well as the prices of GPUs."""
-        jobs = core.jobs
-        loss = np.where(np.isfinite(core.cost), self.loss[jobs], np.inf)
-        prices = self.waits[jobs] - loss.min(axis=1, initial=np.inf) / 2
-        return np.asarray(prices - self.price.max() * core.demand if self.idle else prices)
+    @cached_property
+    def prices(self) -> Floats:
+        """(n,) prices of the jobs with which the knapsacks bound the cost at least as well as the prices of GPUs."""
+        return np.asarray(self.waits - (self.price.max() * self.demand if self.idle else 0.0))
+
+    @cached_property
+    def units(self) -> Floats:
+        """(n,) units of the prices in an ascent: how much it matters for the bound where a job is."""
+        least = self.loss.min(axis=1, initial=np.inf)
+        return np.asarray(self.waits + np.where(np.isfinite(least), least, 0.0) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +200,7 @@ class _Search:
         certain = (round_.loss <= 0) & (round_.waits > 0)[:, None]  # best places of running jobs: in every core
         self.losses = np.sort(round_.loss[np.isfinite(round_.loss) & ~certain])
         self.passes, self.method = 0, "knapsacks"
-        self.prices = round_.prices(round_.whole)
+        self.prices = round_.prices.copy()
         if start is not None:
             self._take(start)
 
@@ -256,7 +263,7 @@ class _Search:
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
         aim = limit if np.isfinite(limit) else bound + float(np.abs(self.round.waits[core.jobs]).sum())
-        bound, prices = ascended(core, prices, aim, STEPS, self._is_late)
+        bound, prices = self._ascended(core, prices, aim)
         if not np.isfinite(bound):
             return np.inf
         if (self.passes <= 1 and bound < limit) or self.choice is None:
@@ -270,10 +277,11 @@ class _Search:
             smaller = _shrunk(core, prices, limit)
             if smaller is None:
                 return limit
+            stays = np.isfinite(smaller[0].cost).sum() > STAYS * np.isfinite(core.cost).sum()
             core, prices = smaller
-            if (program := CountProgram(core)).preferred:
+            if stays and (program := CountProgram(core)).preferred:
                 return min(max(proven, self._count(program)), limit)
-            bound, prices = ascended(core, prices, limit, STEPS, self._is_late)
+            bound, prices = self._ascended(core, prices, limit)
             if bound >= limit:
                 return limit
             if self._improves(core, prices):
@@ -285,21 +293,23 @@ class _Search:
         return min(proven, limit)
 
     def _first(self) -> None:
-        """Search around the optimum of the relaxation, then of the knapsacks, for a first plan."""
+        """Search for a first plan: with the numbers of the knapsacks, around the relaxation, and on an ascent."""
         round_ = self.round
         core = round_.core(float(self.losses[FIRST]) if len(self.losses) > FIRST else np.inf)
         if core is None or core.knapsacks.cells > LARGEST:
             return
-        prices = round_.prices(core)
+        prices = self.prices[core.jobs]
         bound, _ = core.knapsacks.bound(prices)
         if not np.isfinite(bound):
             return
+        aim = bound + AIM * abs(bound)
+        self._ascended(core, prices, aim, 1)
         narrow = _narrowed(core, round_.loss[core.jobs], round_.waits[core.jobs])
         self._start(core, prices, islice(narrow, 1), range(1))
-        aim = min(self.target, bound + AIM * abs(bound))
+        aim = min(self.target, aim)
         if bound >= aim or self.needed <= WIDER * NARROW:
             return
-        _, prices = ascended(core, prices, aim, FIRST_STEPS, self._is_late)
+        _, prices = self._ascended(core, prices, aim, FIRST_STEPS)
         self.prices[core.jobs] = prices
         self._improves(core, prices, cores=2)
 
@@ -313,6 +323,19 @@ class _Search:
                     self._search(narrow, own, order, STARTING_WIDTH, np.inf)
             if self.choice is not None or self._is_late():
                 break
+
+    def _ascended(self, core: Core, prices: Floats, aim: float, steps: int = STEPS) -> tuple[float, Floats]:
+        """A better bound and its prices; takes the cheapest plans with the numbers of gangs that knapsacks choose."""
+        near = np.full(len(core.demand), -1)
+
+        def take(chosen: Flags, target: float) -> float:
+            nonlocal near
+            if (choice := core.with_counts(chosen, near)) is not None:
+                near = choice
+                self._take_in(core, choice)
+            return min(target, self.target)
+
+        return ascended(core, prices, self.round.units[core.jobs], aim, take, self._is_late, steps)
 
     def _improves(self, core: Core, prices: Floats, cores: int | None = None) -> bool:
         """Whether the places of least loss in a large core contain a better plan, which then is taken.

@@ -123,9 +123,10 @@ class _Places:
             here, there = places[a], places[b]
             if a == self.waiting or not len(here) or not len(there):
                 continue
-            more = cost[here, b] - cost[here, a] + offset[here]
-            others = np.sort(cost[there, b] - cost[there, a] + offset[there])
-            found[here] |= np.searchsorted(others, more + room, "right") > np.searchsorted(others, more - room)
+            with np.errstate(invalid="ignore"):  # infinite at both places, for jobs at others
+                more = cost[:, b] - cost[:, a] + offset
+            others, own = np.sort(more[there]), more[here]
+            found[here] |= np.searchsorted(others, own + room, "right") > np.searchsorted(others, own - room)
         return found
 
     def _exchange(self, p: int) -> bool:

@@ -22,6 +22,7 @@ from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.objectives import WeightedRate
 from hetopt.programs.compiled import Compiled
+from hetopt.programs.linear import Point
 from hetopt.programs.mathematics import Mathematics
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
@@ -85,7 +86,7 @@ class WaterFilling:
         n, level_column, rows = len(entities.names), entities.speed.size, compiled.rows_of(part.name)
         base = part.base(entities)
         growth = base / part.sizes(entities, base)
-        session, open_ = Session(compiled.program.scaled(), options, presolve=False), growth > 0
+        session, open_ = Session(compiled.program.scaled(), options, presolve=False, explain=False), growth > 0
         first = point = session.solve()
         seconds, passes = point.seconds, 1
         while True:
@@ -102,7 +103,7 @@ class WaterFilling:
             open_ &= ~stuck
             if not open_.any():
                 break
-            point = session.solve()
+            point = self._next(session, passes + 1)
             seconds, passes = seconds + point.seconds, passes + 1
         last = replace(
             point, objective=first.objective, bound=first.bound, row_dual=first.row_dual, method="water filling"
@@ -111,6 +112,17 @@ class WaterFilling:
         share = np.maximum(point.share, 0.0)
         certificate = certify(compiled, last, time.perf_counter() - began, with_sensitivity=False)
         return Allocation(entities, share, certificate), None
+
+    @staticmethod
+    def _next(session: Session, level: int) -> Point:
+        """The point of this level; the last level's point satisfies its rows, but not after rounding."""
+        try:
+            return session.solve()
+        except NotSolved as problem:
+            if problem.status == "time_limit":
+                raise
+            reason = f"level {level} cannot be found: speeds or weights in the data are too far apart"
+            raise NotSolved(reason, "error") from problem
 
 
 def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.inf) -> Formulation:

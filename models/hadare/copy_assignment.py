@@ -15,7 +15,7 @@ O((n + H) sqrt(n)) steps instead of n H.
 
 A gang that fits on no single server runs on several, and its payoff is that of Hadar: its gain less the price of its
 GPUs and the cost of communication. After each copy many such payoffs are too high. So those that become the largest are
-searched again, and after :data:`FEW` searches all are bounded from above at once: prices only rise and free GPUs only
+searched again, and after :data:`SEARCHES` searches all are bounded from above at once: prices only rise, free GPUs only
 go, so a payoff never rises, and with v the gain, s the slots and w the weight of communication against price,
 
     payoff = v - s * f(w),    f(w) = min over GPUs of price + w * cards,
@@ -46,7 +46,7 @@ from hetopt.tolerances import WORK
 Assigned = dict[int, dict[int, "CopyOn"]]
 """Job -> server -> its copy there, as positions."""
 
-FEW = 8
+SEARCHES = 8
 """Searches for gangs on several servers after a copy was assigned; then the payoffs of all such gangs are bounded."""
 
 SEVERAL = -1
@@ -229,12 +229,12 @@ class LargestEntry:
         self._top[row, block] = self._block(block)[row].max()
 
     def find(self) -> tuple[float, int, int]:
-        """The largest value, its column and its row; in ties the first column, then the first row."""
+        """The largest value, its row and its column; in ties the first column, then the first row."""
         value = self._top.max()
         block = int((self._top == value).any(axis=0).argmax())
         here = self._block(block) == value
         column = int(here.any(axis=0).argmax())
-        return float(value), block * self._size + column, int(here[:, column].argmax())
+        return float(value), int(here[:, column].argmax()), block * self._size + column
 
     def _block(self, block: int) -> Floats:
         return self._table[:, block * self._size : (block + 1) * self._size]
@@ -278,8 +278,9 @@ class _Assignment:
     wide, spread:
         The bids of the jobs whose gang fits on no single server, and the GPUs that pay most for those whose payoff is
         entered exactly.
-    step, searched, changed:
-        Number of copies that were assigned, of searches since the last, and (H,) the last that took GPUs of a server.
+    step, searches_left, changed:
+        Number of copies that were assigned, of searches until all payoffs are bounded (once after each copy; negative
+        from then on), and (H,) the last copy that took GPUs of a server.
     """
 
     def __init__(self, forking: ForkingRound) -> None:
@@ -298,7 +299,7 @@ class _Assignment:
         for name in forking.last.keys() & jobs.position.keys():
             own = [position[server] for server in forking.last[name] if server in position]
             self.ran[own, jobs.position[name]] = True
-        self.step, self.searched, self.changed = 0, 0, [0] * servers
+        self.step, self.searches_left, self.changed = 0, SEARCHES, [0] * servers
         self.spread: dict[int, SpreadGang] = {}
         self.payoffs = LargestEntry(servers + 1, n)
         for h in range(servers):
@@ -310,14 +311,14 @@ class _Assignment:
     def run(self, least: float) -> Assigned:
         """All copies with a payoff above ``least``."""
         while True:
-            payoff, j, h = self.payoffs.find()
+            payoff, h, j = self.payoffs.find()
             if not payoff > least:
                 return self.assigned
             if j not in self.wide:
                 self._take(j, h, self._copy(j, h))
             elif j in self.spread and self._is_current(self.spread[j]):
                 self._take(j, SEVERAL, self.spread[j].copy)
-            elif self.searched == FEW:
+            elif self.searches_left == 0:
                 self._bound_spread()
             else:
                 self._enter_spread(j)
@@ -330,7 +331,7 @@ class _Assignment:
         self.open[h if h != SEVERAL and len(own) < self.forking.most_copies(j) else slice(None), j] = False
         rate = sum(copy.steady for copy in own.values())
         self.gain[:, :, [j]], self.slots[:, :, [j]] = self.forking.values(np.array([j]), np.array([rate]))
-        self.step, self.searched = self.step + 1, 0
+        self.step, self.searches_left = self.step + 1, SEARCHES
         for server in {server for server, _, _ in copy.gpus}:
             self.changed[server] = self.step
             self.costs.update(server)
@@ -377,12 +378,12 @@ class _Assignment:
         bounds[[j for j in self.assigned if j in self.wide]] = -np.inf
         self.payoffs.set_row(SEVERAL, bounds)
         self.spread = {}
-        self.searched += 1
+        self.searches_left = -1
 
     def _enter_spread(self, j: int) -> None:
         """Search the GPUs of a job that is not forked on several servers as under Hadar, and enter the payoff."""
         bid, payoff = self.wide[j], -math.inf
-        self.searched += 1
+        self.searches_left -= 1
         if j not in self.assigned and (offer := find_offer(self.market, bid)) is not None:
             rate = min(float(self.forking.jobs.task_speed[j, k]) for _, k, _ in offer.gpus)
             stays, payoff = offer.gpus == bid.now, offer.payoff
