@@ -98,6 +98,11 @@ def _specialists(draw: Draw, n: int, k: int) -> Floats:
     return speeds
 
 
+def _ladder(_: Draw, n: int, k: int) -> Floats:
+    """Powers of numbers whose distances to 1 fall evenly, in logarithms, from 1 to 1e-8."""
+    return np.asarray((1 + 10 ** (-8 * np.arange(n) / n))[:, None] ** np.arange(k))
+
+
 def _opposed(draw: Draw, n: int, k: int) -> Floats:
     """Half of the rows prefer the types in reverse order."""
     first, second = np.sort(draw.uniform(1, 10, (2, k)), axis=1)
@@ -149,6 +154,7 @@ SPEEDS: dict[str, Callable[[Draw, int, int], Floats]] = {
     "twins": _twins,
     "six orders": _six_orders,
     "specialists": _specialists,
+    "ladder": _ladder,
     "opposed": _opposed,
     "two tastes": _two_tastes,
     "quadratic": _quadratic,
@@ -268,7 +274,7 @@ class Family:
 
 
 MARKETS = (
-    *(Family(speeds) for speeds in SPEEDS),
+    *(Family(speeds) for speeds in SPEEDS if speeds != "ladder"),
     Family("generic", gpus="unequal"),
     Family("curve", gpus="one tiny"),
     Family("generic", weights="one huge"),
@@ -277,6 +283,7 @@ MARKETS = (
     Family("six orders", weights="lognormal"),
     Family("nested", gpus="one tiny"),
     Family("integers", weights="lognormal"),
+    Family("ladder"),
 )
 """Families of tenants (and of jobs of one GPU)."""
 

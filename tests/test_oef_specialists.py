@@ -23,7 +23,7 @@ from hetopt.programs.linear import Point
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.solving import options
-from hetopt.tolerances import ALIKE, EQUAL, FEASIBILITY, FINE, NUDGE, PROVEN, SUPPORT, scale
+from hetopt.tolerances import ALIKE, EQUAL, FEASIBILITY, FINE, GAP, NUDGE, PROVEN, SUPPORT, scale
 
 EQUAL_RATES = (TotalRate(), EqualRates())
 ENVY_FREE = (TotalRate(), EnvyFree())
@@ -146,7 +146,7 @@ def test_cooperative_with_tastes_that_are_nearly_the_same(
     assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
     if point.method == "bundles":
-        check_proof(inst, point, FEASIBILITY)
+        check_proof(inst, point, GAP)
 
 
 @pytest.mark.parametrize("apart", [FINE, PROVEN, ALIKE, FEASIBILITY])
@@ -160,7 +160,20 @@ def test_clusters_of_tastes_need_no_general_solver(apart: float) -> None:
     point = by_bundles(compiled(ENVY_FREE, inst), Options())
     assert point.method == "bundles"
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
-    check_proof(inst, point, FEASIBILITY)
+    check_proof(inst, point, GAP)
+
+
+@pytest.mark.parametrize("huge", [False, True])
+def test_distances_between_tastes_of_all_sizes_need_no_general_solver(huge: bool) -> None:
+    """Powers of numbers at distances 1 to ``ALIKE`` from 1, so that envy rows hardly leave slack."""
+    n = 60
+    rows = (1 + ALIKE ** (np.arange(n) / n))[:, None] ** np.arange(6)
+    weights = np.where(np.arange(n) == n // 2, 1 / EQUAL if huge else 1.0, 1.0).tolist()
+    inst = Instance.from_speedups(rows, [9, 5, 14, 3, 7, 8], any_scale=True, weights=weights)
+    point = by_bundles(compiled(ENVY_FREE, inst), Options())
+    assert point.method == "bundles"
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
+    check_proof(inst, point, GAP)
 
 
 def test_cooperative_where_no_tenant_can_use_a_gpu_that_there_is() -> None:

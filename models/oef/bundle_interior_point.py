@@ -29,7 +29,11 @@ multiplier. Changes vanish at the end, so the limit is the exact optimum.
 early steps add rows with less slack than most of a tenant's rows and drop rows with much more, late steps add violated
 ones.
 
-**Proof.** For any f >= 0, the smallest prices for which no bundle has a positive reduced cost bound the optimum.
+**Proof.** For any f >= 0, the smallest prices for which no bundle has a positive reduced cost bound the optimum. Errors
+of f raise columns of small tenants most: further rows of large tenants take away what columns exceed the prices by.
+
+**End.** A gap of ``PROVEN`` is the aim. Where tastes are nearly equal, slacks are as small as rounding errors, and the
+gap stops falling earlier: one up to ``options.gap`` is then accepted.
 """
 
 from __future__ import annotations
@@ -43,10 +47,13 @@ from scipy import linalg
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.solving.options import Options
-from hetopt.tolerances import CONVERGED, FINE, PROVEN, REGULAR, RELAXED
+from hetopt.tolerances import CONVERGED, FEASIBILITY, FINE, PROVEN, REGULAR, RELAXED
 
 STEPS = 200
-"""Limit of Newton steps; markets need 10 to 110. The result at the limit is judged by its bound."""
+"""Limit of Newton steps; markets need 10 to 130. The result at the limit is judged by its bound."""
+
+PATIENCE = 20
+"""Steps without half the gap after which a gap up to half of ``options.gap`` is accepted; merging takes the rest."""
 
 FIRST_ROWS = 10
 """Rows of each tenant at the start, without those of others towards it."""
@@ -54,8 +61,11 @@ FIRST_ROWS = 10
 FEW_ROWS = 5_000
 """So many rows are always kept, and are there from the start in small markets."""
 
-IDLE = 300.0
+IDLE = 10.0
 """A row is dropped once its slack exceeds this multiple of its tenant's fourth least slack and of a central slack."""
+
+MOST = 0.8
+"""Rows are dropped if at most this part of all remain: each time, the multipliers of the others must change."""
 
 MORE_ROWS = 3
 """Rows that a tenant may add in one step; with more, most do not matter and each step takes longer."""
@@ -69,11 +79,20 @@ DROPPING = 1e-2
 FIRST_SLACK = 1e-3
 """Least slack of a row at the start, in parts of the tenant's value: some slacks are near 0."""
 
-MANY = 4
-"""Bundles envied by more than a part 1 / MANY of all tenants are assembled by dense products."""
+STRIPS = 4
+"""A symmetric product is assembled in so many strips, each up to the diagonal."""
 
 SECOND_ORDER = 10.0
 """Largest correction of a complementarity product for the second order of a step, in parts of the mean product."""
+
+FURTHER = 0.3
+"""A step's correction aims at products at steps that are longer by this."""
+
+CENTRAL = 0.1
+"""Products there should be at least this part of the target, and at most its inverse times the target."""
+
+INEXACT = 0.01
+"""Errors of a step's equations up to this part of the relative gap are not refined."""
 
 BOUNDARY_FRACTION = 0.995
 """Largest fraction of the step to the boundary."""
@@ -141,8 +160,7 @@ class EnvyFreeBundles:
 
     def joined(self, other: EnvyFreeBundles) -> EnvyFreeBundles:
         """The better bundles with the better multipliers, after the steps of ``other``."""
-        envious = self.envy > PROVEN, -self.objective
-        bundles = other if (other.envy > PROVEN, -other.objective) < envious else self
+        bundles = max(self, other, key=lambda found: (found.envy <= FEASIBILITY, found.objective * (1 - found.envy)))
         duals = other if other.bound < self.bound else self
         own = {name: getattr(bundles, name) for name in ("bundles", "objective", "envy")}
         return replace(duals, **own, steps=other.steps)
@@ -159,14 +177,17 @@ def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
     if best.proven:
         return best
     found, start = best, _start(market)
-    iterate = start
+    iterate, halved, since = start, 1.0, 0
     for step in range(STEPS):
         if options.left == 0:
             return best.joined(iterate.result(step, start.y))
         added = iterate.with_rows(found.gap)
         found = added.result(step)
         best = best.joined(found)
-        if best.proven or not np.isfinite(found.gap):
+        if best.gap <= halved / 2:
+            halved, since = best.gap, step
+        stalled = best.gap <= max(FEASIBILITY, options.gap / 2) and step - since >= PATIENCE
+        if best.proven or stalled or not np.isfinite(found.gap):
             break
         iterate = _stepped(added)
     return best
@@ -261,28 +282,39 @@ class _Iterate:
         """(n, k) objective per GPU, with the multipliers of all envy rows."""
         return self.market.gain[:, None] * self.market.taste + self.pairs.demand(self.f)
 
+    def _bound(self, gain: Floats) -> float:
+        """The bound of reduced gains (n, k): the smallest prices that no column exceeds, for the capacity."""
+        return float(np.maximum((gain / self.market.weight[:, None]).max(axis=0), 0.0) @ self.market.capacity)
+
+    def _levelled(self) -> Floats:
+        """Reduced gains with envy rows of large tenants that take away by how much columns exceed prices."""
+        market, gain = self.market, self.reduced_gain()
+        able = market.taste * market.weight[:, None]
+        large = able.argmax(axis=0)
+        excess = np.maximum(gain - market.weight[:, None] * self.price, 0.0)
+        excess[large, np.arange(len(large))] = 0.0
+        dual = excess / market.taste[large, np.arange(len(large))]
+        gain = gain - dual @ market.taste[large]
+        np.add.at(gain, large, dual.sum(axis=0)[:, None] * market.taste[large])
+        return np.asarray(gain)
+
     def with_rows(self, gap: float) -> _Iterate:
         """With rows of least slack among those left out, in late steps only violated ones, and without idle rows."""
         value, pairs, n = self.value, self.pairs, len(self.y)
         slack = value[:, None] - self.market.taste @ self.y.T
         slack[pairs.envious, pairs.envied] = np.inf
         np.fill_diagonal(slack, np.inf)
-        few = min(MORE_ROWS, n - 1)
-        envied = np.argpartition(slack, few - 1, axis=1)[:, :few].ravel()
-        envious = np.repeat(np.arange(n), few)
-        least = slack[envious, envied]
         small, central = self._small_slack(), np.sqrt(self.mu * value / self.lam)
-        limit = small if gap > EARLY else -FINE * value
-        new = least < limit[envious]
+        envious, envied = _least(slack, small if gap > EARLY else -FINE * value)
         kept = np.ones(len(self.f), dtype=bool)
         if gap > DROPPING and len(kept) > max(FEW_ROWS, FIRST_ROWS * n):
-            kept = self._kept(IDLE * np.maximum(small, central))
-        if kept.all() and not new.any():
+            needed = self._kept(IDLE * np.maximum(small, central))
+            kept = needed if needed.mean() < MOST else kept
+        if kept.all() and not len(envious):
             return self
-        envious, envied = envious[new], envied[new]
-        added = np.maximum(least[new], central[envious])
+        added = np.maximum(slack[envious, envied], central[envious])
         i, j = np.concatenate([pairs.envious[kept], envious]), np.concatenate([pairs.envied[kept], envied])
-        order = np.lexsort((i, j))
+        order = np.argsort(j * n + i, kind="stable")
         primal = np.concatenate([self.slack[kept], added])[order]
         dual = np.concatenate([self.f[kept], self.mu / added])[order]
         start = len(self.primal) - len(self.slack)
@@ -295,17 +327,19 @@ class _Iterate:
 
     def _kept(self, limit: Floats) -> NDArray[np.bool_]:
         """(r,) the rows with a slack up to ``limit`` (n,) and, for each envied tenant, the closest to it."""
-        pairs = self.pairs
-        ratio = self.slack / limit[pairs.envious]
-        kept = ratio <= 1
-        kept[np.lexsort((ratio, pairs.envied))[pairs.first]] = True
-        return kept
+        ratio = self.slack / limit[self.pairs.envious]
+        return np.asarray(ratio <= np.maximum(np.minimum.reduceat(ratio, self.pairs.first), 1.0)[self.pairs.envied])
 
     def _small_slack(self) -> Floats:
-        """(n,) the slack of a tenant's row after those of ``MORE_ROWS`` least slacks."""
-        order = np.lexsort((self.slack, self.pairs.envious))
+        """(n,) the slack of a tenant's row after those of ``MORE_ROWS`` least slacks, or the largest."""
+        order = np.argsort(self.pairs.envious, kind="stable")
         count = np.bincount(self.pairs.envious, minlength=len(self.y))
-        return np.asarray(self.slack[order][np.cumsum(count) - count + np.minimum(MORE_ROWS, count - 1)])
+        rest, small = self.slack[order], np.zeros(len(count))
+        for _ in range(MORE_ROWS + 1):
+            least = np.minimum.reduceat(rest, np.cumsum(count) - count)
+            rest[rest == np.repeat(least, count)] = np.inf
+            small = np.where(least < np.inf, least, small)
+        return small
 
     def result(self, steps: int, envy_free: Floats | None = None) -> EnvyFreeBundles:
         """The bundles without what rounding leaves, and their proof.
@@ -320,12 +354,23 @@ class _Iterate:
             bundles = (1 - part) * bundles + part * envy_free
         value = np.einsum("nk,nk->n", market.taste, bundles)
         fits = (market.capacity / (market.weight @ bundles)).min()
-        bound = np.maximum((self.reduced_gain() / market.weight[:, None]).max(axis=0), 0.0) @ market.capacity
+        bound = min(self._bound(self.reduced_gain()), self._bound(self._levelled()))
         envy = float(((market.taste @ bundles.T).max(axis=1) / value).max() - 1)
         objective, rows = float(market.gain @ value * fits), self.pairs
         return EnvyFreeBundles(
             bundles, rows.envious, rows.envied, self.f, self.price, objective, float(bound), envy, steps
         )
+
+
+def _least(slack: Floats, limit: Floats) -> tuple[Positions, Positions]:
+    """(row, column) of the ``MORE_ROWS`` least entries of each row of ``slack``, as far as they are below ``limit``."""
+    below = slack < limit[:, None]
+    many = np.flatnonzero(below.sum(axis=1) > MORE_ROWS)
+    part = slack[many]
+    if len(many):
+        below[many] = part <= np.partition(part, MORE_ROWS - 1, axis=1)[:, MORE_ROWS - 1 : MORE_ROWS]
+    row, column = np.nonzero(below)
+    return row, column
 
 
 def _part_without_envy(taste: Floats, bundles: Floats, envy_free: Floats) -> float:
@@ -368,21 +413,24 @@ def _first_pairs(taste: Floats, slack: Floats) -> _Pairs:
 
 
 def _stepped(now: _Iterate) -> _Iterate:
-    """The iterate after a step of Mehrotra's predictor-corrector method."""
+    """The iterate after a step of Mehrotra's predictor-corrector method with a centrality correction of Gondzio's."""
     products, mu = now.primal * now.dual, now.mu
     system = _Directions(now)
     primal, dual = system.towards(-products)
     reached = (now.primal + _longest(now.primal, primal) * primal) @ (now.dual + _longest(now.dual, dual) * dual)
     needed = PROVEN / 2 * float(now.market.gain @ now.value) / len(products)
     target = max(float(reached / len(products) / mu) ** 3 * mu, LEAST_TARGET * needed)
-    second_order = np.clip(primal * dual, -SECOND_ORDER * mu, SECOND_ORDER * mu)
-    primal, dual = system.towards(target - products - second_order)
-    return _Iterate(
-        now.market,
-        now.pairs,
-        now.primal + min(1.0, BOUNDARY_FRACTION * _longest(now.primal, primal)) * primal,
-        now.dual + min(1.0, BOUNDARY_FRACTION * _longest(now.dual, dual)) * dual,
-    )
+    change = target - products - np.clip(primal * dual, -SECOND_ORDER * mu, SECOND_ORDER * mu)
+    primal, dual = system.towards(change)
+    a, b = _longest(now.primal, primal), _longest(now.dual, dual)
+    ahead = (now.primal + min(1.0, a + FURTHER) * primal) * (now.dual + min(1.0, b + FURTHER) * dual)
+    central = np.clip(ahead, CENTRAL * target, target / CENTRAL)
+    other = system.towards(change + np.maximum(central - ahead, -target / CENTRAL))
+    longer = _longest(now.primal, other[0]), _longest(now.dual, other[1])
+    if longer[0] * longer[1] > a * b:
+        (primal, dual), (a, b) = other, longer
+    moved = now.primal + BOUNDARY_FRACTION * a * primal, now.dual + BOUNDARY_FRACTION * b * dual
+    return _Iterate(now.market, now.pairs, *moved)
 
 
 def _longest(values: Floats, change: Floats) -> float:
@@ -404,6 +452,7 @@ class _Directions:
         self.dual_relaxed = RELAXED * (lam / now.y.sum(axis=1))[:, None]
         self.row_force = now.f / (now.slack + now.f * self.row_relaxed)
         self.left_force = now.price / (now.left + now.price * self.left_relaxed)
+        self.exact = INEXACT * now.mu * len(now.primal) / (market.gain @ now.value) * market.weight[:, None] * now.price
         self.system = _NewtonSystem(now, self.row_force, now.x / now.y + self.dual_relaxed, self.left_force)
 
     def towards(self, change: Floats) -> tuple[Floats, Floats]:
@@ -413,7 +462,7 @@ class _Directions:
         row = self.row_force * (for_slack / now.f - self.row_residual)
         left = self.left_force * (for_left / now.price - self.left_residual)
         force = for_y / now.y - self.dual_residual + now.pairs.demand(row) - weight * left
-        dy, dprice = self.system.solve(force)
+        dy, dprice = self.system.solve(force, self.exact)
         moved = now.pairs.slack(dy)
         df = row - self.row_force * moved
         dprice = dprice + left
@@ -443,85 +492,70 @@ class _NewtonSystem:
         taste = now.market.taste
         n, k = taste.shape
         self.rows, self.main = np.arange(n), (taste * now.y).argmax(axis=1)
-        order = np.argsort(np.arange(k) != self.main[:, None], axis=1, kind="stable")
-        sorted_taste = np.take_along_axis(taste, order, axis=1)
-        root_own = np.sqrt(np.take_along_axis(own, order, axis=1))
-        self.unit = 1.0 / sorted_taste[:, 0]
-        ratio = sorted_taste[:, 1:] * self.unit[:, None]
-        seen = np.take_along_axis(self.pairs.taste, order[self.pairs.envied], axis=1)
-        part = seen[:, 0] * self.unit[self.pairs.envied]  # of du[envied] in the change of the envious tenant's value
-        seen = seen[:, 1:] - seen[:, :1] * ratio[self.pairs.envied]
-        factor = self._local(np.sqrt(d), seen, part, ratio, root_own)
-        self.move = np.empty((n, k, k - 1))
-        self.move[self.rows[:, None], order[:, 1:]] = factor
-        self.move[self.rows, self.main] = -np.einsum("nb,nbc->nc", ratio, factor)
-        matrix = self._coupled(part, (root_own[:, 0] * self.unit) ** 2)
+        self.unit = 1.0 / taste[self.rows, self.main]
+        self.ratio = taste * self.unit[:, None]
+        self.held, self.own_held, self.move = np.empty((len(d), k)), np.empty((n, k)), np.empty((n, k, k))
+        matrix = self._reduced(np.sqrt(own))
         self._eliminate_prices(matrix)
         self.factor = _cholesky(matrix)
 
-    def _local(self, root: Floats, seen: Floats, part: Floats, ratio: Floats, root_own: Floats) -> Floats:
-        """QR of every bundle's least-squares problem; sets ``held`` and ``own_held``, returns the inverses of R."""
-        n, free = ratio.shape
-        bottom = np.zeros((n, free + 1, free))
-        bottom[:, np.arange(free), np.arange(free)] = root_own[:, 1:]
-        bottom[:, free] = root_own[:, :1] * ratio
-        scaled = root[:, None] * seen
-        triangle, self.held, self.own_held = np.empty((n, free, free)), np.empty_like(seen), np.empty((n, free))
-        for batch in _batches(self.pairs.count):
-            at, valid = self.pairs.padded(batch)
-            top = np.where(valid[:, :, None], scaled[at], 0.0)
-            q, triangle[batch] = np.linalg.qr(np.concatenate([top, bottom[batch]], axis=1))
-            self.held[at[valid]] = q[:, : at.shape[1]][valid]
-            self.own_held[batch] = q[:, -1] * (root_own[batch, 0] * self.unit[batch])[:, None]
-        self.held *= root[:, None]
-        self.own_held -= self.pairs.by_envied(part[:, None] * self.held)
-        return np.asarray(np.linalg.inv(triangle))
-
-    def _coupled(self, part: Floats, own: Floats) -> Floats:
-        """(n, n) the quadratic form in du that remains."""
+    def _reduced(self, root_own: Floats) -> Floats:
+        """(n, n) the quadratic form in du, its lower triangle; sets all but the factors of prices and of the form."""
         pairs, n = self.pairs, len(self.rows)
-        matrix = np.zeros((n, n))
-        tenant = np.concatenate([pairs.envious, self.rows])
-        held = np.concatenate([self.held, self.own_held])
+        main = pairs.taste[np.arange(len(self.d)), self.main[pairs.envied]]
+        part = main * self.unit[pairs.envied]  # of du[envied] in the change of the envious tenant's value
+        root = np.sqrt(self.d)
+        scaled = root[:, None] * (pairs.taste - main[:, None] * self.ratio[pairs.envied])
+        matrix, used = np.zeros((n, n)), np.empty((len(part), len(self.m)))
         for batch in _batches(pairs.count):
             at, valid = pairs.padded(batch)
-            at = np.concatenate([at, len(self.held) + batch[:, None]], axis=1)
-            part_of = held[at]
-            part_of[:, :-1][~valid] = 0.0
-            who = tenant[at]
-            if at.shape[1] > n // MANY:
-                wide = np.zeros((len(batch), n, held.shape[1]))
-                np.add.at(wide, (np.arange(len(batch))[:, None], who), part_of)
-                columns = wide.transpose(1, 0, 2).reshape(n, -1)
-                matrix -= columns @ columns.T
-            else:
-                place = (who[:, :, None] * n + who[:, None, :]).ravel()
-                np.subtract.at(matrix.reshape(-1), place, (part_of @ part_of.transpose(0, 2, 1)).ravel())
-        matrix[pairs.envious, pairs.envied] -= self.d * part
-        matrix[pairs.envied, pairs.envious] -= self.d * part
-        matrix[self.rows, self.rows] += pairs.by_envious(self.d) + pairs.by_envied(self.d * part * part) + own
-        return matrix
-
-    def _eliminate_prices(self, matrix: Floats) -> None:
-        """Sets ``coupling`` (n, k) of du and prices and the factor of the prices, and adds their part to ``matrix``."""
-        k = len(self.m)
-        used = np.einsum("ra,rka->rk", self.held, self.move[self.pairs.envied])
-        used *= self.weight[self.pairs.envied][:, None]
+            held = self._local(batch, np.where(valid[:, :, None], scaled[at], 0.0), root_own[batch])
+            held = np.where(valid[:, :, None], root[at][:, :, None] * held, 0.0)
+            self.held[at[valid]] = held[valid]
+            self.own_held[batch] -= np.einsum("bc,bca->ba", part[at], held)
+            used[at[valid]] = (held @ (self.weight[batch, None, None] * self.move[batch]).transpose(0, 2, 1))[valid]
+            _subtract_products(matrix, held, np.where(valid, pairs.envious[at], n - 1))
+        cross = self.d * part + np.einsum("ra,ra->r", self.held, self.own_held[pairs.envied])
+        matrix[pairs.envious, pairs.envied] -= cross
+        matrix[pairs.envied, pairs.envious] -= cross
+        matrix[self.rows, self.rows] += pairs.by_envious(self.d) + pairs.by_envied(self.d * part * part)
+        own = root_own[self.rows, self.main] * self.unit
+        matrix[self.rows, self.rows] += own**2 - (self.own_held**2).sum(axis=1)
         own = np.einsum("nka,na->nk", self.move, self.own_held)
         own[self.rows, self.main] += self.unit
-        self.coupling = self.weight[:, None] * own
-        self.coupling += np.stack([self.pairs.by_envious(column) for column in used.T], axis=1)
-        free = (self.move * self.weight[:, None, None]).transpose(0, 2, 1).reshape(-1, k)
+        self.coupling = np.stack([pairs.by_envious(column) for column in used.T], axis=1) + self.weight[:, None] * own
+        return matrix
+
+    def _local(self, batch: Positions, top: Floats, root_own: Floats) -> Floats:
+        """The rows of ``top`` in the orthonormal basis of each bundle's least-squares problem; sets ``move``."""
+        main, ratio, free = self.main[batch], self.ratio[batch], np.arange(top.shape[2])
+        each, last = np.arange(len(batch)), root_own[np.arange(len(batch)), main]
+        bottom = np.zeros((len(batch), len(free) + 1, len(free)))
+        bottom[:, free, free] = root_own
+        bottom[:, -1] = last[:, None] * ratio
+        bottom[each, :, main] = np.arange(len(free) + 1) == main[:, None]  # no part of the main type
+        q, triangle = np.linalg.qr(np.concatenate([top, bottom], axis=1))
+        factor = np.linalg.inv(triangle)
+        factor[each, main] -= np.einsum("nb,nbc->nc", ratio, factor)
+        self.move[batch] = factor
+        self.own_held[batch] = q[:, -1] * (last * self.unit[batch])[:, None]
+        return np.asarray(q[:, : top.shape[1]])
+
+    def _eliminate_prices(self, matrix: Floats) -> None:
+        """Sets the factor of the prices, and adds their part to ``matrix``."""
+        free = (self.move * self.weight[:, None, None]).transpose(0, 2, 1).reshape(-1, len(self.m))
         self.price_factor = np.linalg.qr(np.concatenate([np.diag(1 / np.sqrt(self.m)), free]), mode="r")
         scaled = linalg.solve_triangular(self.price_factor, self.coupling.T, trans="T")
         matrix += scaled.T @ scaled
 
-    def solve(self, force: Floats) -> tuple[Floats, Floats]:
-        """(dy, dprice), refined twice."""
+    def solve(self, force: Floats, exact: Floats) -> tuple[Floats, Floats]:
+        """(dy, dprice), refined up to twice until equations are met within ``exact`` (n, k)."""
         dy, dprice = self._eliminated(force, np.zeros(len(self.m)))
         for _ in range(2):
             lacking = force - self.pairs.demand(self.d * self.pairs.slack(dy)) - self.own * dy
             lacking -= self.weight[:, None] * dprice
+            if (np.abs(lacking) <= exact).all():
+                break
             more, higher = self._eliminated(lacking, dprice / self.m - self.weight @ dy)
             dy, dprice = dy + more, dprice + higher
         return dy, dprice
@@ -546,6 +580,20 @@ class _NewtonSystem:
         return np.asarray(linalg.solve_triangular(self.price_factor, inner))
 
 
+def _subtract_products(matrix: Floats, held: Floats, who: Positions) -> None:
+    """Subtract, below the diagonal of ``matrix``, the products of all rows of each ``held[b]``, of tenants ``who[b]``.
+
+    Tenants are sorted; those on the diagonal may be subtracted above it as well.
+    """
+    count = who.shape[1]
+    step = -(-count // STRIPS)
+    for first in range(0, count, step):
+        last = first + step
+        place = who[:, first:last, None] * len(matrix) + who[:, None, :last]
+        products = held[:, first:last] @ held[:, :last].transpose(0, 2, 1)
+        np.subtract.at(matrix.reshape(-1), place.ravel(), products.ravel())
+
+
 def _batches(count: Positions) -> Iterator[Positions]:
     """Tenants in batches of similar ``count``, so that padding to the largest costs little."""
     order = np.argsort(count, kind="stable")
@@ -558,12 +606,15 @@ def _batches(count: Positions) -> Iterator[Positions]:
 
 
 def _cholesky(matrix: Floats) -> tuple[NDArray[np.float64], bool]:
-    """The factor of a positive definite ``matrix``, with as much added to the diagonal as rounding requires."""
+    """The factor of a positive definite matrix, from its lower triangle.
+
+    As much is added to the diagonal as rounding requires.
+    """
     diagonal = np.arange(len(matrix))
     size, more = matrix[diagonal, diagonal].copy(), REGULAR / 100
     while True:
         matrix[diagonal, diagonal] += more * size
         try:
-            return linalg.cho_factor(matrix, check_finite=False)
+            return linalg.cho_factor(matrix.T, check_finite=False)
         except linalg.LinAlgError:
             more *= 10

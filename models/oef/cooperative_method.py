@@ -6,9 +6,10 @@ tastes, and :func:`proven_point` maps bundles and multipliers to the whole progr
 
 **Nearly equal tastes.** If every entry of t[i] is within the relative distance a of t[c], the bundle of c in a market
 without i is also free of envy for i up to 2 a of its value: ``t[i].(y[j] - y[c]) <= t[c].(y[j] - y[c]) + a t[c].(y[j] +
-y[c])``, with ``t[c].y[j] <= t[c].y[c]``. So tastes closer than ``ALIKE`` are solved as one. Weak duality holds for any
-multipliers, but errors raise columns of small tenants most, and one such column raises a price for all: what it exceeds
-the price by is moved to a large tenant by a further envy row (:func:`_levelled`), where it counts little.
+y[c])``, with ``t[c].y[j] <= t[c].y[c]``. So tastes closer than ``PROVEN``, or ``ALIKE``, are solved as one. Weak
+duality holds for any multipliers, but errors raise columns of small tenants most, and one such column raises a price
+for all: what it exceeds the price by is moved to a large tenant by a further envy row (:func:`_levelled`), where it
+counts little.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _between_entities(entities: Entities, kind: Positions, duals: Duals) -> Dual
     """Pairs of entities and the dual (<= 0) of their row."""
     top = _top(entities)
     members = np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
-    parts = *_across(entities.weight, members, duals), *_within(entities, members)
+    parts = *_across(entities.weight, members, duals), *_among_alike(entities, members)
     first, second, scaled = (np.concatenate(own) for own in zip(*parts, strict=True))
     return first, second, -scaled / (entities.weight[first] * entities.weight[second] * top[first])
 
@@ -138,7 +139,7 @@ def _across(weight: Floats, members: list[Positions], duals: Duals) -> list[Dual
     return result
 
 
-def _within(entities: Entities, members: list[Positions]) -> list[Duals]:
+def _among_alike(entities: Entities, members: list[Positions]) -> list[Duals]:
     """Duals between entities of one taste: from those with less gain per weight to those with more."""
     gain = entities.weight * _top(entities)
     result: list[Duals] = []
@@ -172,32 +173,31 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
     """
     options = options.started()
     point = bundled_point(compiled, options)
-    if _accurate(point):
+    if _within(point, FEASIBILITY):
         return point
     if options.left == 0:
         return replace(point, status="time_limit")
-    if point.bound - point.objective <= options.gap * point.bound:
+    if _within(point, options.gap):
         return replace(point, status="gap")
     return optimise(compiled.program, options, compiled.separation())
 
 
-def _accurate(point: Point) -> bool:
-    return point.bound - point.objective <= FEASIBILITY * point.bound
+def _within(point: Point, gap: float) -> bool:
+    return point.bound - point.objective <= gap * point.bound
 
 
 def bundled_point(compiled: Compiled, options: Options) -> Point:
     """:func:`by_bundles` for any size, and without the check of the proof.
 
-    Tastes apart by up to ``ALIKE`` count as one first, since rounding would lose what distinguishes them; if the proof
-    fails, each counts, and the better bundles and multipliers of both are taken.
+    Tastes that differ by up to ``PROVEN`` count as one; if the gap stays above ``options.gap``, by up to ``ALIKE``.
     """
-    began, entities = time.perf_counter(), compiled.entities
-    distinct = _tastes(entities)
-    merged = _merged(*distinct)
+    began, distinct = time.perf_counter(), _tastes(compiled.entities)
+    merged = _merged(*distinct, PROVEN)
     point = _of_tastes(compiled, options, began, *merged)
-    if _accurate(point) or len(merged[0]) == len(distinct[0]) or options.left == 0:
+    more = _merged(*distinct, ALIKE)
+    if _within(point, options.gap) or len(more[0]) == len(merged[0]) or options.left == 0:
         return point
-    other = _of_tastes(compiled, options, began, *distinct)
+    other = _of_tastes(compiled, options, began, *more)
     duals, shares = min(point, other, key=lambda p: p.bound), max(point, other, key=lambda p: p.objective)
     passes = point.passes + other.passes
     return replace(duals, x=shares.x, objective=shares.objective, seconds=other.seconds, passes=passes)
@@ -230,13 +230,13 @@ def _tastes(entities: Entities) -> tuple[Floats, Positions]:
     return taste, kind.ravel()
 
 
-def _merged(taste: Floats, kind: Positions) -> tuple[Floats, Positions]:
-    """With one of all tastes whose entries differ relatively by up to ``ALIKE`` from it."""
+def _merged(taste: Floats, kind: Positions, apart: float) -> tuple[Floats, Positions]:
+    """With one of all tastes whose entries differ relatively by up to ``apart`` from it."""
     group, first = np.full(len(taste), -1), list[int]()
     for i, own in enumerate(taste):
         if group[i] < 0:
             rest = np.flatnonzero(group < 0)
-            group[rest[(np.abs(taste[rest] - own) <= ALIKE * own).all(axis=1)]] = len(first)
+            group[rest[(np.abs(taste[rest] - own) <= apart * own).all(axis=1)]] = len(first)
             first.append(i)
     return taste[first], group[kind]
 
