@@ -147,14 +147,15 @@ def test_an_ascent_raises_the_bound_and_lowers_the_target(core: Core, seed: int)
     costs = {types: cost for cost, types in plans(core)}
     found = [best + 1.0]
 
-    def take(chosen: Flags, target: float) -> float:
-        choice = core.with_counts(chosen, np.full(len(prices), -1))
+    def take(chosen: Flags) -> float:
+        numbers = [chosen[jobs].sum(axis=0) for _, jobs in core.by_demand]
+        choice = core.with_numbers(numbers, np.full(len(prices), -1))
         if choice is not None:
             found.append(costs[tuple(choice.tolist())])
             for _, jobs in core.by_demand:
                 types = choice[jobs]
                 assert (np.bincount(types[types >= 0], minlength=chosen.shape[1]) == chosen[jobs].sum(axis=0)).all()
-        return min(target, *found)
+        return min(found)
 
     bound, after = ascended(core, prices, np.abs(prices), best + 1.0, take)
     assert before <= bound <= best + EQUAL * scale(best, prices)

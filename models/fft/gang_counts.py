@@ -21,7 +21,6 @@ from scipy import sparse
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.models.fft.knapsacks import Core
-from hetopt.models.fft.transport import cheapest_assignment
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
@@ -104,16 +103,12 @@ class CountProgram:
         """The plan of a point, or if it is not whole the cheapest one with its counts; None if there is none."""
         core, choice = self.core, np.full(len(self.core.demand), -1)
         places, counts = np.split(x, [len(self.jobs)])
-        if np.abs(places - np.rint(places)).max() <= FEASIBILITY:
+        if np.abs(places - np.rint(places)).max(initial=0.0) <= FEASIBILITY:
             runs = places > 0.5
             choice[self.jobs[runs]] = self.types[runs]
         else:
-            for gangs, jobs in core.by_demand:
-                own, number = self.gangs == gangs, np.zeros(len(core.room), dtype=np.intp)
-                number[self.type[own]] = np.rint(counts[own]).astype(np.intp)
-                assigned = cheapest_assignment(core.cost[jobs], number, choice[jobs])
-                if assigned is None:
-                    return None
-                choice[jobs] = assigned
+            numbers = np.zeros((int(core.demand.max()) + 1, len(core.room)), dtype=np.intp)
+            numbers[self.gangs, self.type] = np.rint(counts).astype(np.intp)
+            return core.with_numbers([numbers[demand] for demand, _ in core.by_demand], choice)
         used = np.bincount(choice[choice >= 0], core.demand[choice >= 0], len(core.room))
         return choice if (used <= core.room).all() and used.sum() == core.room.sum() - core.idle else None

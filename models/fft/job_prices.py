@@ -30,10 +30,10 @@ UNIT = 0.01
 """Part of the mean of all units that is added to a unit."""
 
 POLYAK = 20
-"""Steps from the last prices, before those from the best prices."""
+"""Steps that start from the last prices; later ones start from the best."""
 
-LARGEST_PART = 0.3
-"""Largest part of a new subgradient in the mean direction from the best prices; the least is a tenth of it."""
+PARTS = 0.03, 0.3
+"""Least and largest part of a new subgradient in the mean direction from the best prices."""
 
 WINDOW, GAIN = 20, 0.1
 """Steps after which the ascent ends if they did not take this part off the distance to the target."""
@@ -41,8 +41,8 @@ WINDOW, GAIN = 20, 0.1
 EVERY = 4
 """Least number of steps between plans."""
 
-Take = Callable[[Flags, float], float]
-"""From (m, k) jobs that the knapsacks of single types choose, and the target, to the new target."""
+Take = Callable[[Flags], float]
+"""Takes (m, k) jobs that the knapsacks of single types choose, and returns the target; it may find a plan."""
 
 
 def ascended(
@@ -89,7 +89,7 @@ class _Ascent:
         if bound > self.bound:
             self.bound, self.prices = bound, prices
             if self.steps >= EVERY and bound < self.target:
-                self.steps, self.target = 0, self.take(chosen[:, :-1], self.target)
+                self.steps, self.target = 0, min(self.target, self.take(chosen[:, :-1]))
         return bound, chosen[:, :-1].sum(axis=1) - chosen[:, -1].astype(float)
 
     def _next(self, prices: Floats, bound: float) -> Floats:
@@ -105,8 +105,9 @@ class _Ascent:
             bound, gradient = self._evaluate(prices)
             failed = 0 if bound > before + PROGRESS * (self.target - bound) else failed + 1
             if failed >= PATIENCE:
+                # From the best prices, along the last subgradient: that of the best prices led here.
                 self.size, failed, prices, bound = self.size / 2, 0, self.prices, self.bound
-                self.direction[:] = 0.0
+                self.direction = np.zeros(len(prices))
             mean = SMOOTH * gradient + (1 - SMOOTH) * self.direction
             self.direction = mean if self.direction.any() else gradient
             if self.is_done:
@@ -125,7 +126,7 @@ class _Ascent:
             change = self.direction - gradient
             norm = float(change @ (self.unit * change))
             part = float(self.direction @ (self.unit * change)) / norm if norm > 0 else 1.0
-            part = min(max(part, LARGEST_PART / 10), LARGEST_PART)
+            part = float(np.clip(part, *PARTS))
             self.direction = part * gradient + (1 - part) * self.direction
             failed = failed + 1 if bound <= before else 0
             if failed >= PATIENCE:

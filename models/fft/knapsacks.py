@@ -22,7 +22,7 @@ each number of GPUs left, after as many infinite places as the largest demand. S
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -106,27 +106,24 @@ class Core:
             base=self.base + float(self.cost[set_, type_].sum()),
         )
 
-    def with_counts(self, chosen: Flags, near: Positions) -> Positions | None:
-        """(m,) types of the cheapest plan with as many gangs of each demand on each type as ``chosen``, or None.
+    def with_numbers(self, numbers: Sequence[Positions], near: Positions) -> Positions | None:
+        """(m,) types of the cheapest plan with these numbers of gangs, or None.
 
         Parameters
         ----------
-        chosen:
-            (m, k) jobs that the knapsacks of single types choose.
+        numbers:
+            (k,) gangs on each type, for each demand in the order of ``by_demand``.
         near:
-            (m,) types of the jobs in a plan with similar numbers, or -1; any plan is valid.
+            (m,) types of the jobs in a plan with similar numbers, or -1.
         """
-        gpus = (self.demand[:, None] * chosen).sum(axis=0)
+        gpus = sum((demand * own for (demand, _), own in zip(self.by_demand, numbers, strict=True)), 0 * self.room)
         if (gpus > self.room).any() or gpus.sum() != self.room.sum() - self.idle:
             return None
         choice = np.full(len(self.demand), -1)
-        for _, jobs in self.by_demand:
-            places = chosen[jobs].sum(axis=0)
-            own = cheapest_assignment(self.cost[jobs], places, near[jobs]) if places.any() else None
-            if own is not None:
-                choice[jobs] = own
-            elif places.any():
+        for (_, jobs), own in zip(self.by_demand, numbers, strict=True):
+            if (types := cheapest_assignment(self.cost[jobs], own, near[jobs])) is None:
                 return None
+            choice[jobs] = types
         return choice
 
 
@@ -213,9 +210,7 @@ class Knapsacks:
         table, root = table.copy(), self.start[self.k]
         both = int(self.most[:-1].max(initial=0)) // demand  # more jobs do not fit on one type
         for values in np.column_stack([sorted_, np.full(len(sorted_), np.inf)])[:both]:
-            taken = np.take(values, self.node[demand:])
-            taken += table[:-demand]
-            np.minimum(table[demand:], taken, out=table[demand:])
+            self._add(table, values, demand, table)
         for value, number in zip(*np.unique(sorted_[both:, -1], return_counts=True), strict=True):
             for part in halves(int(number)):
                 gpus = part * demand
@@ -226,7 +221,7 @@ class Knapsacks:
         """L(prices); then, less that, bounds (m, k) if a job runs on a type, and (m,) if it waits."""
         value, k = self.values(prices)[:, :-1], self.k
         with_, without = np.empty(value.shape), np.empty(value.shape)
-        best = np.full(k + 1, np.inf)
+        best = self.first[self.start + self.most]
         for (demand, jobs), table in self._without_each(self.first, value, self.core.by_demand):
             best = self._forced(table, value, demand, jobs, with_, without)
         total = self.core.base + float(best.sum())
@@ -237,8 +232,8 @@ class Knapsacks:
 
     def _without_each(self, table: Floats, value: Floats, parts: list[Part]) -> Iterator[tuple[Part, Floats]]:
         """For each of the ``parts``, ``table`` with the jobs of all others."""
-        if len(parts) == 1:
-            yield parts[0], table
+        if len(parts) <= 1:
+            yield from ((part, table) for part in parts)
             return
         half = len(parts) // 2
         for own, others in ((parts[:half], parts[half:]), (parts[half:], parts[:half])):

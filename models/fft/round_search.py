@@ -3,15 +3,15 @@
 1. The linear relaxation bounds the cost, and the loss if a job runs on a type or waits (:mod:`hetopt.solving.sifting`).
    The places of least loss form a core; the other jobs wait, or run where they lose least. For a first plan, each
    demand and type has some jobs that may enter or leave; where the core for the proof would be large, an ascent over
-   all places comes first.
+   most places comes first.
 2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.job_prices`). The numbers of gangs that the
    knapsacks choose on the way are those of plans, which a transportation problem makes cheapest. Places whose knapsack
    bound is not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
 3. The jobs of the core are decided one by one. A state is the number of GPUs left on each type: of two states with the
    same numbers, only the cheaper one is kept (dynamic programming), and states whose bound is not below the target are
    cut. If more states than the width remain, those with the least bounds are kept, and the least bound of the others
-   limits what is proven. A search that drops none proves its core. Where one does not, and few sizes of gangs are in
-   the core, an integer program in their numbers does (:mod:`hetopt.models.fft.gang_counts`).
+   limits what is proven. A search that drops none proves its core. Where the widest does not, and in cores of many jobs
+   with few sizes of gangs, an integer program in the numbers of gangs does (:mod:`hetopt.models.fft.gang_counts`).
 
 A wider core and a larger width follow until the gap is proven. No step assumes anything about the order, the prices or
 the core: these decide only how long it takes.
@@ -38,8 +38,8 @@ LARGEST = 30_000_000
 """Largest table of all knapsacks (240 MB); larger cores are left to an integer program."""
 
 LARGE = 8_000
-"""Places up to which the second core contains all that may be needed; and of the last core that is searched if no plan
-is known to exist."""
+"""Places up to which the second core has all that may be needed. Larger cores are not searched for a plan of which it
+is not known that it exists."""
 
 NARROW = 500
 """Places in the first core, besides the best ones of jobs that run."""
@@ -216,7 +216,7 @@ class _Search:
         return Found(self.choice, self.cost, min(self.bound, self.cost), self.passes, self.method)
 
     def _is_done(self) -> bool:
-        return self.cost - self.bound <= self.slack or self._is_late()
+        return self.bound >= self.target or self._is_late()
 
     def _is_late(self) -> bool:
         return self.deadline is not None and time.perf_counter() >= self.deadline
@@ -236,9 +236,9 @@ class _Search:
         round_ = self.round
         width = float(self.losses[many]) if many < len(self.losses) else np.inf
         largest = self.target - round_.bound
-        is_last = width >= largest or not np.isfinite(width)
         if np.isfinite(largest):
             width = min(max(width, 2 * self.slack), largest)
+        is_last = width >= largest or not np.isfinite(width)
         core = round_.core(width)
         if core is not None and core.knapsacks.cells > LARGEST:
             return True
@@ -330,12 +330,14 @@ class _Search:
         """A better bound and its prices; takes the cheapest plans with the numbers of gangs that knapsacks choose."""
         near = np.full(len(core.demand), -1)
 
-        def take(chosen: Flags, target: float) -> float:
+        def take(chosen: Flags) -> float:
             nonlocal near
-            if (choice := core.with_counts(chosen, near)) is not None:
+            if (
+                choice := core.with_numbers([chosen[jobs].sum(axis=0) for _, jobs in core.by_demand], near)
+            ) is not None:
                 near = choice
                 self._take_in(core, choice)
-            return min(target, self.target)
+            return self.target
 
         return ascended(core, prices, self.round.units[core.jobs], aim, take, self._is_late, steps)
 
@@ -361,7 +363,7 @@ class _Search:
         """Solve the program of a core; the bound on its plans that this proves."""
         self.passes, self.method = self.passes + 1, "counting"
         free = abs(self.target - program.core.base)
-        gap = self.gap if self.choice is None else min(self.slack / max(free, self.slack), 1.0)
+        gap = min(self.slack / max(free, self.slack), 1.0) if self.slack > 0 else self.gap
         seconds = None if self.deadline is None else max(self.deadline - time.perf_counter(), PROVEN)
         bound, choice = program.solve(gap, seconds)
         self._take_in(program.core, choice)

@@ -3,7 +3,8 @@
 The nodes are the types, waiting, and one node for empty places. Moving a job from one node to another costs the
 difference of its costs; the least of these is the length of the arc. A job that moves from waiting to an empty place
 pays off more than any other exchange. An assignment is cheapest if no cycle has a negative length (Klein 1967). So
-negative cycles are cancelled until there are none.
+negative cycles are cancelled until there are none but those within rounding errors; each saves more than these, so
+there is an end.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hetopt.tolerances import PROVEN
 
 
 def cheapest_assignment(cost: Floats, places: Positions, near: Positions) -> Positions | None:
-    """(n,) type of each job, -1 where it waits, with ``places`` jobs on each type at least cost; None if there is none.
+    """(n,) type of each job, -1 where it waits, with ``places`` jobs on each type at least cost; None without one.
 
     Parameters
     ----------
@@ -29,11 +30,13 @@ def cheapest_assignment(cost: Floats, places: Positions, near: Positions) -> Pos
     """
     n, k = cost.shape
     finite = np.abs(cost[np.isfinite(cost)])
-    large = 4 * (k + 1) * (1.0 + float(finite.max(initial=0.0)))
+    large = 4 * (k + 1) * (float(finite.max(initial=0.0)) or 1.0)
     costs, choice = np.column_stack([cost, np.zeros(n)]), np.full(n, k)
-    for i, most in enumerate(places.tolist()):
-        own = np.flatnonzero(near == i)
-        choice[own[np.argsort(cost[own, i])[:most]]] = i
+    for of_near in (True, False):  # then other jobs, the cheapest first
+        for i in range(k):
+            able = (choice == k) & np.isfinite(cost[:, i])
+            own = np.flatnonzero(able & (near == i) if of_near else able)
+            choice[own[np.argsort(cost[own, i])[: places[i] - (choice == i).sum()]]] = i
     left = places - np.bincount(choice, minlength=k + 1)[:k]
     length, job = np.full((k + 2, k + 2), np.inf), np.zeros((k + 2, k + 2), dtype=np.intp)
     changed = list(range(k + 1))

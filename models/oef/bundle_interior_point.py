@@ -15,11 +15,11 @@ with multipliers on the right. With lam[i] = gain[i] + sum_j f[i, j], stationari
     1/2 ( sum d[i, j] (du[i] - t[i].dy[j])^2 + sum D dy^2 + sum m (sum_j weight[j] dy[j])^2 ) - linear terms.
 
 Bundles are coupled only through u and capacity. For a given du the best dy[j] solves a least-squares problem in k - 1
-unknowns (du[j] determines the change of the main type of the bundle), so a symmetric system in the n unknowns du and
-the k changes of prices remains. A pair (i, j) adds entries only between tenants that may envy j, and j, and a
-factorisation takes n^3 / 3 operations. Local problems are solved by QR, because parts of a bundle that only capacity
-determines would be lost in normal equations beside the binding rows. Iterative refinement removes the errors of the
-elimination; changes of prices are unknowns in it, since capacity times m would cancel digits.
+unknowns (du[j] determines the change of the main type of the bundle, whose column is kept at 0), so a symmetric system
+in the n unknowns du and the k changes of prices remains. A pair (i, j) adds entries only between tenants that may envy
+j, and j, and a factorisation takes n^3 / 3 operations. Local problems are solved by QR, because parts of a bundle that
+only capacity determines would be lost in normal equations beside the binding rows. Iterative refinement removes the
+errors of the elimination; changes of prices are unknowns in it, since capacity times m would cancel digits.
 
 **Regularisation.** Tenants of nearly the same taste keep the slack between them near 0 and its multiplier large, and
 parts of bundles may be free. Each equation may therefore move by a small multiple (``RELAXED``) of the change of its
@@ -53,7 +53,8 @@ STEPS = 200
 """Limit of Newton steps; markets need 10 to 130. The result at the limit is judged by its bound."""
 
 PATIENCE = 20
-"""Steps without half the gap after which a gap up to half of ``options.gap`` is accepted; merging takes the rest."""
+"""Steps without half the gap after which a gap up to half of ``options.gap`` is accepted; merging tastes takes from the
+rest."""
 
 FIRST_ROWS = 10
 """Rows of each tenant at the start, without those of others towards it."""
@@ -93,6 +94,9 @@ CENTRAL = 0.1
 
 INEXACT = 0.01
 """Errors of a step's equations up to this part of the relative gap are not refined."""
+
+TRIES = 12
+"""Factorisations with more and more on the diagonal."""
 
 BOUNDARY_FRACTION = 0.995
 """Largest fraction of the step to the boundary."""
@@ -178,7 +182,7 @@ def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
         return best
     found, start = best, _start(market)
     iterate, halved, since = start, 1.0, 0
-    for step in range(STEPS):
+    for step in range(STEPS + 1):
         if options.left == 0:
             return best.joined(iterate.result(step, start.y))
         added = iterate.with_rows(found.gap)
@@ -187,9 +191,12 @@ def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
         if best.gap <= halved / 2:
             halved, since = best.gap, step
         stalled = best.gap <= max(FEASIBILITY, options.gap / 2) and step - since >= PATIENCE
-        if best.proven or stalled or not np.isfinite(found.gap):
+        if best.proven or stalled or step == STEPS or not np.isfinite(found.gap):
             break
-        iterate = _stepped(added)
+        try:
+            iterate = _stepped(added)
+        except linalg.LinAlgError:  # by rounding: the result is judged by its bound
+            break
     return best
 
 
@@ -609,12 +616,18 @@ def _cholesky(matrix: Floats) -> tuple[NDArray[np.float64], bool]:
     """The factor of a positive definite matrix, from its lower triangle.
 
     As much is added to the diagonal as rounding requires.
+
+    Raises
+    ------
+    LinAlgError
+        The matrix is not positive definite, or not finite.
     """
     diagonal = np.arange(len(matrix))
-    size, more = matrix[diagonal, diagonal].copy(), REGULAR / 100
-    while True:
+    size = np.maximum(matrix[diagonal, diagonal], REGULAR * matrix[diagonal, diagonal].max())
+    for more in REGULAR / 100 * 10.0 ** np.arange(TRIES):
         matrix[diagonal, diagonal] += more * size
         try:
             return linalg.cho_factor(matrix.T, check_finite=False)
         except linalg.LinAlgError:
-            more *= 10
+            pass
+    raise linalg.LinAlgError("the system of a Newton step is not positive definite")
