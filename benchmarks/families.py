@@ -1,8 +1,8 @@
 """Families of inputs that differ in structure; every benchmark takes the median and the worst over them.
 
-Tables hold the parts (speeds, GPUs of each type, GPUs per gang, weights, nodes); `MARKETS`, `ROUNDS` and `ON_NODES`
-combine them into named families. Parameters that are chosen by measurement are chosen on `tuning(...)`, every other
-family of each list, and judged on `judging(...)`, the rest.
+Tables hold the parts (speeds, GPUs of each type, GPUs per gang, weights, work, nodes); `MARKETS`, `ROUNDS`,
+`FEW_JOBS` and `ON_NODES` combine them into named families. Parameters that are chosen by measurement are chosen on
+`tuning(...)`, every other family of each list, and judged on `judging(...)`, the rest.
 
 `speeds` are (n, k) and >= 0: entry [e, j] is the speed of one GPU of type j for tenant or job e; 0 means that it cannot
 run there. Each row has a positive entry. Entity scales are arbitrary.

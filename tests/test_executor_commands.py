@@ -334,6 +334,16 @@ def test_invalid_arguments_are_refused_in_one_line(lab: Path, run: Run, words: t
     assert message in err
 
 
+def test_the_job_file_is_named_only_for_problems_in_it(lab: Path, run: Run) -> None:
+    run("submit", job_file(lab, "job"))
+    assert run("submit", "job.yaml", "--name", "job")[2].startswith("hetopt: there is a job 'job' already")
+    with StateDatabase(lab / "state") as database, database.writing() as connection:
+        content = json.dumps({"gpus": {"V100": 1}, "up": True})
+        connection.insert("nodes", name="a", drained=False, content=content)
+    job_file(lab, "wide", workers=2)
+    assert run("submit", "wide.yaml", "--name", "w")[2].startswith("hetopt: wide.yaml: workers is 2")
+
+
 @pytest.mark.parametrize("command", ["cancel", "logs", "losses", "retry"])
 def test_a_name_that_is_not_utf8_is_an_unknown_job(lab: Path, run: Run, command: str) -> None:
     """Python reads bytes on the command line that are not UTF-8 as surrogates, which no database takes."""

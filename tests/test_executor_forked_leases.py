@@ -104,6 +104,23 @@ def test_copies_of_a_deleted_job_are_not_merged(database: StateDatabase) -> None
     assert json.loads(event["content"])["reason"] == "its row was deleted by hand"
 
 
+def test_a_merge_of_a_job_that_is_deleted_meanwhile_ends(database: StateDatabase) -> None:
+    """Its row was deleted by hand while the process of the merge ran; a controller would wait for it forever."""
+    two_copies(database, 1, 1.0)
+    made = Merges(database, database.folder / LEASES, Cache(database))
+    made.step()
+    (process,) = made._running.values()
+    with closing(sqlite3.connect(database.path)) as connection, connection:  # without foreign keys
+        connection.execute("DELETE FROM jobs")
+    made.step()
+    assert process.returncode is not None
+    assert not made._running
+    with database.reading() as reading:
+        assert reading.column("SELECT DISTINCT merged FROM leases WHERE forked") == [1]
+        assert reading.column("SELECT done FROM merges") == [1]
+        assert len(reading.rows("SELECT * FROM events WHERE kind = 'unmerged'")) == 1
+
+
 WHAT = st.one_of(
     st.tuples(st.just("begins"), st.integers(0, 2)),
     st.tuples(st.just("ends"), st.integers(0, STEPS + 2)),

@@ -200,7 +200,7 @@ def test_water_filling_refuses_weights_that_no_solver_can_compare() -> None:
     speedups = np.ones((5, 3))
     speedups[np.arange(5), [1, 1, 2, 2, 0]] = 10**6
     inst = hetopt.Instance.from_speedups(speedups, [1, 1_000, 10**6], weights=10.0 ** np.linspace(-6, 7, 5))
-    with pytest.raises(NotSolved, match=r"level \d cannot be found: speeds or weights in the data are too far apart"):
+    with pytest.raises(NotSolved, match=r"level \d cannot be found.*: speeds or weights in the data are too far apart"):
         gavel.water_filling()(inst)
 
 

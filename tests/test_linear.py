@@ -243,6 +243,37 @@ def _two_columns() -> LinearProgram:
     )
 
 
+def _of_free_columns(*rows: list[float]) -> LinearProgram:
+    """The program max x + y: at most 1 of each row, x and y free."""
+    matrix = np.array(rows, dtype=float)
+    made = LinearProgram.of(
+        np.ones(2), sparse.csc_array(np.ones(matrix.shape)), np.full(len(matrix), -np.inf), np.ones(len(matrix))
+    )
+    explicit = made.A.copy()  # with entries of value 0
+    explicit.data = matrix.T.ravel()
+    return replace(made, A=explicit, col_lower=np.full(2, -np.inf))
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "expected"),
+    [
+        ([[0, 1], [1, 0]], [0, 0], [1, 1]),  # neither pays: it is the row of the largest entry
+        ([[4, 0], [0.5, 0], [0, 1]], [-1, 1, 1], [0, 2, 1]),  # duals of these rows are at least 0
+        ([[1, 1], [1, 0], [0, 1]], [0.5, 0.25, 0.75], [0.5, 0.5, 0.5]),  # the shared row does not pay
+    ],
+)
+def test_columns_without_bounds_get_no_reduced_cost(rows: list[list[float]], y: list[float], expected: Any) -> None:
+    program = _of_free_columns(*rows)
+    assert program._without_free_prices(np.array(y, dtype=float)).tolist() == expected
+    assert program.dual_bound(np.array(y, dtype=float)) == sum(expected)
+
+
+def test_columns_without_bounds_that_share_all_rows_keep_their_prices() -> None:
+    program = _of_free_columns([1, 1], [1, -1])
+    assert program.dual_bound(np.array([1.0, 0.0])) == 1
+    assert program.dual_bound(np.array([1.0, 1 / 1024])) == np.inf
+
+
 @pytest.mark.parametrize(
     ("x", "expected"),
     [

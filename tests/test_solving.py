@@ -29,7 +29,7 @@ from hetopt.solving import optimising as methods
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import Method, exactly, method_for, register_method
 from hetopt.solving.options import Options
-from hetopt.tolerances import EQUAL, KEPT_OPTIMUM, scale
+from hetopt.tolerances import EQUAL, FEASIBILITY, KEPT_OPTIMUM, scale
 
 INF = np.inf
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
@@ -261,6 +261,17 @@ def test_integer_stages_are_those_of_enumeration(program: LinearProgram) -> None
     assert found.objective == pytest.approx(float(program.c @ points[0]) + program.offset)
     assert len(found.program.kept) == len(program.earlier)
     assert found.passes == len(program.earlier) + 1
+
+
+def test_a_refined_optimum_leaves_its_session_at_its_tolerance() -> None:
+    """A gain below HiGHS's tolerance is found with a smaller one, which later solves do not have."""
+    program = lp([1, FEASIBILITY / 2], [(-INF, [1, 0], 1), (-INF, [0, 1], 1_000)], [(0, INF), (0, INF)])
+    session = Session(program, presolve=False)
+    coarse = session.solve()
+    found = hetopt.optimise(program, session=session)
+    assert (found.passes, found.x.tolist()) == (2, [1, 1_000])
+    session.load(program)
+    assert session.solve().x.tolist() == coarse.x.tolist() == [1, 0]
 
 
 def test_an_earlier_stage_is_kept_to_within_its_tolerance() -> None:

@@ -327,14 +327,15 @@ class PlacementRun:
             self._take(job.name, t, before if seats is None or len(seats) > 1 else seats)
 
     def _placement(self, loose: list[PlannedGPUs]) -> Placement:
-        """The result; all but the ``loose`` ones keep their only server."""
+        """The result; GPUs that are not ``loose`` keep their only server, unless their job waits."""
         extra, moved = dict[str, int](), set[str]()
         for one in loose:
             name = one.job.name
             seats = self.hosts.get(name, NOWHERE).get(one.gpu_type, one.before)  # a job that waits moves nowhere
             if seats is not one.before and one.stays:
                 moved.add(name)
-            if len(seats) > 1 and name not in self.waiting and (more := len(seats) - self._fewest(*one[1:3])):
+            several = len(seats) > 1 and name not in self.waiting
+            if several and (more := len(seats) - self._fewest(one.gpu_type, one.gpus)):
                 extra[name] = extra.get(name, 0) + more
         hosts = {job: by_server(seats) for job, seats in self.hosts.items() if seats}
         given_up = {"split": len(extra), "extra_servers": sum(extra.values()), "moved": len(moved)}

@@ -77,7 +77,8 @@ def submit(
         try:
             given = queue.submit(database, spec, again=again)
         except InvalidOption as problem:
-            raise problem.in_file(str(job)) from None
+            in_file = problem.path and problem.path[0] in type(spec).model_fields
+            raise (problem.in_file(str(job)) if in_file else problem) from None
         if as_json:
             console.print_json({"job": given})
             return

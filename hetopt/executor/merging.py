@@ -41,6 +41,11 @@ class Merges:
         for job in self.cache.get("merges due", self._due):
             self._begin(job)
         for row in self.cache.get("merges", self._open):
+            if row["job_state"] is None:  # deleted by hand
+                self._kill(row["id"])
+                with self.database.writing() as connection:
+                    self._drop(connection, row["job"])
+                continue
             if row["job_state"] != CANCELLED and files.now() < self._not_before.get(row["id"], 0.0):
                 continue
             try:
@@ -54,7 +59,7 @@ class Merges:
 
     def _open(self) -> list[Row]:
         query = """
-            SELECT merges.*, jobs.state AS job_state FROM merges JOIN jobs ON jobs.id = merges.job
+            SELECT merges.*, jobs.state AS job_state FROM merges LEFT JOIN jobs ON jobs.id = merges.job
             WHERE merges.done = 0"""
         with self.database.reading() as connection:
             return connection.rows(query)
@@ -73,8 +78,7 @@ class Merges:
         """Record what is to be merged; commit at once where at most one copy has a new checkpoint."""
         with self.database.writing() as connection:
             if not connection.value("SELECT 1 FROM jobs WHERE id = :job", job=job):  # deleted by hand
-                connection.update("leases", {"merged": True}, "job = :job", job=job)
-                self.database.record_event(connection, "unmerged", f"job {job}", reason="its row was deleted by hand")
+                self._drop(connection, job)
                 return
             row = job_numbered(connection, job)
             own = connection.rows(f"SELECT * FROM leases WHERE {UNMERGED}", job=job)
@@ -87,6 +91,12 @@ class Merges:
             folder = self.folder / f"merged-{self.database.cluster}-{job}" / f"step-{step}"
             connection.insert("merges", job=job, step=step, parts=json.dumps(parts), folder=str(folder))
             self.database.record_event(connection, "merging", row["name"], step=step, copies=len(parts))
+
+    def _drop(self, connection: Connection, job: int) -> None:
+        """Merge nothing of a job whose row was deleted by hand."""
+        connection.update("leases", {"merged": True}, "job = :job", job=job)
+        connection.update("merges", {"done": True}, "job = :job", job=job)
+        self.database.record_event(connection, "unmerged", f"job {job}", reason="its row was deleted by hand")
 
     def _advance(self, row: Row) -> None:
         """Start the process of a merge, or record how it has ended."""
@@ -184,10 +194,13 @@ class Merges:
 
     def close(self) -> None:
         """Kill the processes; the next controller starts them again."""
-        for process in self._running.values():
+        for merge in list(self._running):
+            self._kill(merge)
+
+    def _kill(self, merge: int) -> None:
+        if (process := self._running.pop(merge, None)) is not None:
             process.kill()
             process.wait()
-        self._running.clear()
 
 
 def _removed(folder: str) -> bool:

@@ -358,20 +358,25 @@ class LinearProgram:
         """Duals near ``y`` at which columns without bounds, such as gains below tangents, have no reduced cost.
 
         Such a column may have a large value, so its price is not noise: the row that pays most of it pays the rest.
+        Rows of several such columns do not pay, as they would change the reduced cost of the others; a column without
+        a row that may pay keeps its reduced cost.
         """
-        free = np.flatnonzero(np.isinf(self.col_lower) & np.isinf(self.col_upper))
-        y = y.copy() if len(free) else y
-        for j in free.tolist():
+        free = np.isinf(self.col_lower) & np.isinf(self.col_upper)
+        if not free.any():
+            return y
+        used = free[self.entry_columns] & (self.A.data != 0)
+        columns = np.bincount(self.A.indices[used], minlength=len(y))  # without bounds, in each row
+        least = np.where(np.isinf(self.row_lower), 0.0, -np.inf)
+        most = np.where(np.isinf(self.row_upper), 0.0, np.inf)
+        y = np.where(columns > 0, np.clip(y, least, most), y)
+        for j in np.flatnonzero(free).tolist():
             entries = slice(self.A.indptr[j], self.A.indptr[j + 1])
-            rows, value = self.A.indices[entries], self.A.data[entries]
-            if not len(rows):
-                continue
-            least = np.where(np.isinf(self.row_lower[rows]), 0.0, -np.inf)
-            most = np.where(np.isinf(self.row_upper[rows]), 0.0, np.inf)
-            own = np.clip(y[rows], least, most)
-            payer = np.argmax(np.abs(own * value))
-            own[payer] += (self.c[j] - own @ value) / value[payer]
-            y[rows] = own
+            rows, value = self.A.indices[entries][used[entries]], self.A.data[entries][used[entries]]
+            paid = y[rows] + (self.c[j] - y[rows] @ value) / value
+            pays = (columns[rows] == 1) & (least[rows] <= paid) & (paid <= most[rows])
+            if pays.any():
+                payer = np.lexsort((np.abs(value), np.abs(y[rows] * value), pays))[-1]
+                y[rows[payer]] = paid[payer]
         return y
 
     def priced(self, y: Floats) -> Floats:

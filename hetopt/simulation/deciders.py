@@ -99,9 +99,10 @@ def stall_reason(states: JobStates, present: Collection[int]) -> str:
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """Collect no garbage meanwhile: the many lists of a decision live shortly, and each collection looks through all.
+    """Collect no garbage meanwhile.
 
-    Unlike Pyomo's ``PauseGC``, this may overlap in several threads.
+    The many lists of a decision live only briefly, and each collection looks through all objects. Unlike Pyomo's
+    ``PauseGC``, this may overlap in several threads.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -129,12 +130,18 @@ class PolicyDecider:
         self.ready_before = np.full(len(self.states.jobs), np.nan)  # JobStates.ready before the last decision
         self._visible_jobs: Positions | None = None  # None: computed at the next decision
 
-    def arrive(self, _: int | None = None) -> None:
+    def arrive(self, i: int) -> None:
+        """Job i may be visible from now on."""
+        self.change_servers()
+
+    def finish(self, i: int) -> None:
+        """Job i is not visible any more."""
+        self.change_servers()
+
+    def change_servers(self) -> None:
         """After an event other jobs may be visible, and decisions without progress count from 0."""
         self._visible_jobs = self._last = None
         self.without_progress = 0
-
-    finish = change_servers = arrive
 
     def decide(self, present: Collection[int], cluster: Cluster | None) -> CarriedOut | None:
         """Record the work of copies, call the policy, and carry out its decision."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Cuts, LinearProgram, Point, Status, main_priority
 from hetopt.solving.highs import Session
 from hetopt.solving.options import DEFAULT, Options
-from hetopt.tolerances import EQUAL, FINE, GAP, KEPT_OPTIMUM, PROVEN, scale
+from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, GAP, KEPT_OPTIMUM, PROVEN, scale
 
 if TYPE_CHECKING:
     from hetopt.solving.exact import ExactOptimum
@@ -235,12 +234,14 @@ def _refined(point: Point, options: Options, violated: Violated | None, session:
     Its reduced costs may be up to the tolerance wrong: too much where a share is worth a millionth of another.
     """
     session.set_tolerance(FINE)
-    with suppress(NotSolved):
+    try:
         finer = _with_lazy_rows(session.solve().unscaled(point.program), options, violated, session)
-        finer = replace(_checked(finer), passes=point.passes + finer.passes)
-        if finer.bound - finer.objective < point.bound - point.objective:
-            return finer
-    return point
+    except NotSolved:
+        return point
+    finally:
+        session.set_tolerance(FEASIBILITY)
+    finer = replace(_checked(finer), passes=point.passes + finer.passes)
+    return finer if finer.bound - finer.objective < point.bound - point.objective else point
 
 
 def _checked(point: Point) -> Point:

@@ -115,13 +115,18 @@ class WaterFilling:
 
     @staticmethod
     def _next(session: Session, level: int) -> Point:
-        """The point of this level; the last level's point satisfies its rows, but not after rounding."""
+        """The point of this level; the last level's point satisfies its rows, but not after rounding.
+
+        HiGHS then reports 'Unknown' (status ``"error"``), less often an unbounded or infeasible program, which it
+        cannot be. Another ``"error"`` may have another cause, so its text is kept.
+        """
         try:
             return session.solve()
         except NotSolved as problem:
             if problem.status == "time_limit":
                 raise
-            reason = f"level {level} cannot be found: speeds or weights in the data are too far apart"
+            own = f" ({problem})" if problem.status == "error" else ""
+            reason = f"level {level} cannot be found{own}: speeds or weights in the data are too far apart"
             raise NotSolved(reason, "error") from problem
 
 
