@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -350,3 +351,19 @@ def test_a_gpu_type_that_is_gone_is_forgotten() -> None:
     plan, state = fft.FFT(round_seconds=300.0)(one, state)
     assert plan.assigned == {"j1": "GPU2"}
     assert "j1" not in state.last
+
+
+@given(job_instances(jobs=(2, 8), most_gpus=6, arrivals=True), st.sampled_from([0.2, 0.01]), st.integers(0, 9))
+@settings(max_examples=examples(40, 400), deadline=None)
+def test_the_stated_gap_of_a_searched_round_is_at_most_the_one_asked_for(
+    instance: hetopt.Instance, gap: float, seed: int
+) -> None:
+    """Costs and gains cancel in the objective: the gap is relative to their sum without signs."""
+    policy, draw = fft.FFT(options=hetopt.Options(gap=gap)), np.random.default_rng(seed)
+    state = policy.advanced(instance, None)
+    owed = replace(state, rho={job.name: draw.lognormal(1, 2) for job in instance.jobs})
+    plan, _ = policy(instance, owed)
+    assert plan.certificate is not None
+    assert plan.certificate.gap <= gap * (1 + EQUAL)
+    if plan.x.any():
+        assert plan.certificate.size >= abs(plan.certificate.objective) * (1 - EQUAL)

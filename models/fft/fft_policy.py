@@ -167,7 +167,8 @@ class FFT:
             proof = proof or best_types(entities, gain) or self._small(entities, gain, before)
         if proof is None:
             allocation = self._searched(instance, now, before)
-            choice, certificate = _chosen(allocation.x), allocation.certificate
+            choice = _chosen(allocation.x)
+            certificate = replace(allocation.certificate, size=value_of(gain, choice)[1])
         else:
             choice, certificate = proof.choice, proof.certificate(time.perf_counter() - began)
         choice = settled(choice, np.where(entities.allowed, -gain, np.inf), entities, gains.last)
