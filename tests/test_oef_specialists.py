@@ -16,6 +16,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
+from hetopt.models.oef import bundle_interior_point
 from hetopt.models.oef.cooperative_method import bundled_point, by_bundles
 from hetopt.models.oef.noncooperative_method import by_prices
 from hetopt.programs.compiled import Compiled
@@ -174,6 +175,17 @@ def test_distances_between_tastes_of_all_sizes_need_no_general_solver(huge: bool
     assert point.method == "bundles"
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
     check_proof(inst, point, GAP)
+
+
+@pytest.mark.parametrize("steps", [2, 30])
+def test_the_simplex_method_continues_where_steps_end(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any point: near the optimum, or far from it."""
+    monkeypatch.setattr(bundle_interior_point, "STEPS", steps)
+    inst = market(60, 5, 4)
+    point = by_bundles(compiled(ENVY_FREE, inst), Options())
+    assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
+    assert point.bound - point.objective <= EQUAL * point.bound
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
 
 
 def test_cooperative_where_no_tenant_can_use_a_gpu_that_there_is() -> None:
