@@ -16,6 +16,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
+from hetopt.models.oef import bundle_interior_point
 from hetopt.models.oef.cooperative_method import bundled_point, by_bundles
 from hetopt.models.oef.noncooperative_method import by_prices
 from hetopt.programs.compiled import Compiled
@@ -176,6 +177,17 @@ def test_distances_between_tastes_of_all_sizes_need_no_general_solver(huge: bool
     check_proof(inst, point, GAP)
 
 
+@pytest.mark.parametrize("steps", [2, 30])
+def test_the_simplex_method_continues_where_steps_end(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any point: near the optimum, or far from it."""
+    monkeypatch.setattr(bundle_interior_point, "STEPS", steps)
+    inst = market(60, 5, 4)
+    point = by_bundles(compiled(ENVY_FREE, inst), Options())
+    assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
+    assert point.bound - point.objective <= EQUAL * point.bound
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
+
+
 def test_cooperative_where_no_tenant_can_use_a_gpu_that_there_is() -> None:
     inst = Instance.from_speedups([[0, 2], [0, 5]], [3, 0], any_scale=True)
     point = bundles(inst)
@@ -257,3 +269,17 @@ def test_duals_are_those_of_the_rows_that_pyomo_states(inst: Instance) -> None:
         y = np.zeros(len(rows))
         y[at] = point.row_dual
         assert program.dual_bound(y, implied=False) == pytest.approx(point.bound, rel=PROVEN)
+
+
+@pytest.mark.parametrize("entry", [-1.0, 0.0])
+def test_a_system_that_rounding_has_spoilt_ends_the_steps(entry: float) -> None:
+    """In place of more and more on a diagonal that cannot become positive, the best bundles so far are returned."""
+    spoilt = np.array([[entry, 2.0], [2.0, 1.0]])
+    with pytest.raises(np.linalg.LinAlgError):
+        bundle_interior_point._cholesky(spoilt)
+    inst = Instance.from_speedups([[1.0, 2.0], [1.0, 3.0], [1.0, 5.0]], [2, 2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundle_interior_point, "_cholesky", lambda _: bundle_interior_point.linalg.cho_factor(spoilt))
+        point = bundled_point(compiled(ENVY_FREE, inst, all_lazy=True), Options())
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
+    assert point.bound >= plain(ENVY_FREE, inst) * (1 - EQUAL)

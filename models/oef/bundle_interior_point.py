@@ -23,7 +23,8 @@ errors of the elimination; changes of prices are unknowns in it, since capacity 
 
 **Regularisation.** Tenants of nearly the same taste keep the slack between them near 0 and its multiplier large, and
 parts of bundles may be free. Each equation may therefore move by a small multiple (``RELAXED``) of the change of its
-multiplier. Changes vanish at the end, so the limit is the exact optimum.
+multiplier, in early steps by more (``EARLY_RELAXED``): clusters of nearly equal tastes otherwise allow only short
+steps. Changes vanish at the end, so the limit is the exact optimum.
 
 **Pairs.** Few of the n (n - 1) rows matter. The first are those with least slack in a menu that separates all tastes;
 early steps add rows with less slack than most of a tenant's rows and drop rows with much more, late steps add violated
@@ -33,7 +34,8 @@ ones.
 of f raise columns of small tenants most: further rows of large tenants take away what columns exceed the prices by.
 
 **End.** A gap of ``PROVEN`` is the aim. Where tastes are nearly equal, slacks are as small as rounding errors, and the
-gap stops falling earlier: one up to ``options.gap`` is then accepted.
+gap stops falling earlier: one up to ``options.gap`` is then accepted. With a larger gap, bundles are
+usually optimal and multipliers are not: the simplex method then needs only the rows that nearly bind.
 """
 
 from __future__ import annotations
@@ -47,14 +49,15 @@ from scipy import linalg
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.solving.options import Options
-from hetopt.tolerances import CONVERGED, FEASIBILITY, FINE, PROVEN, REGULAR, RELAXED
+from hetopt.tolerances import CONVERGED, FEASIBILITY, FINE, PROVEN, REGULAR, RELAXED, START
 
 STEPS = 200
 """Limit of Newton steps; markets need 10 to 130. The result at the limit is judged by its bound."""
 
 PATIENCE = 20
-"""Steps without half the gap after which a gap up to half of ``options.gap`` is accepted; merging tastes takes from the
-rest."""
+"""Steps without half the gap after which a gap up to half of ``options.gap`` is accepted; merging takes from the rest.
+One up to ``START`` ends the steps if complementarity is proven: errors of the equations remain, and a vertex has none.
+"""
 
 FIRST_ROWS = 10
 """Rows of each tenant at the start, without those of others towards it."""
@@ -76,6 +79,9 @@ EARLY = 10.0**-4
 
 DROPPING = 1e-2
 """Relative gap down to which idle rows are dropped; later, bundles that are not unique would let them come and go."""
+
+EARLY_RELAXED = 1e-5
+"""``RELAXED`` is at least this part of the complementarity, relative to the objective."""
 
 FIRST_SLACK = 1e-3
 """Least slack of a row at the start, in parts of the tenant's value: some slacks are near 0."""
@@ -190,7 +196,8 @@ def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
         best = best.joined(found)
         if best.gap <= halved / 2:
             halved, since = best.gap, step
-        stalled = best.gap <= max(FEASIBILITY, options.gap / 2) and step - since >= PATIENCE
+        enough = START if added.complementarity <= PROVEN else max(FEASIBILITY, options.gap / 2)
+        stalled = best.gap <= enough and step - since >= PATIENCE
         if best.proven or stalled or step == STEPS or not np.isfinite(found.gap):
             break
         try:
@@ -274,6 +281,11 @@ class _Iterate:
     def mu(self) -> float:
         """Mean complementarity product."""
         return float(self.primal @ self.dual) / len(self.primal)
+
+    @property
+    def complementarity(self) -> float:
+        """Sum of the complementarity products, relative to the objective: the gap if no equation had an error."""
+        return float(self.primal @ self.dual / (self.market.gain @ self.value))
 
     @property
     def value(self) -> Floats:
@@ -454,9 +466,10 @@ class _Directions:
         self.row_residual = now.pairs.slack(now.y) - now.slack
         self.left_residual = market.capacity - market.weight @ now.y - now.left
         self.dual_residual = market.weight[:, None] * now.price - now.reduced_gain() - now.x
-        self.row_relaxed = 10 * RELAXED * (now.value / lam)[now.pairs.envious]
-        self.left_relaxed = RELAXED * market.capacity / now.price
-        self.dual_relaxed = RELAXED * (lam / now.y.sum(axis=1))[:, None]
+        relaxed = max(RELAXED, EARLY_RELAXED * min(now.complementarity, 1.0))
+        self.row_relaxed = 10 * relaxed * (now.value / lam)[now.pairs.envious]
+        self.left_relaxed = relaxed * market.capacity / now.price
+        self.dual_relaxed = relaxed * (lam / now.y.sum(axis=1))[:, None]
         self.row_force = now.f / (now.slack + now.f * self.row_relaxed)
         self.left_force = now.price / (now.left + now.price * self.left_relaxed)
         self.exact = INEXACT * now.mu * len(now.primal) / (market.gain @ now.value) * market.weight[:, None] * now.price
@@ -620,7 +633,7 @@ def _cholesky(matrix: Floats) -> tuple[NDArray[np.float64], bool]:
     Raises
     ------
     LinAlgError
-        The matrix is not positive definite, or not finite.
+        The matrix is not positive definite.
     """
     diagonal = np.arange(len(matrix))
     size = np.maximum(matrix[diagonal, diagonal], REGULAR * matrix[diagonal, diagonal].max())

@@ -21,17 +21,20 @@ import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
-from hetopt.models.fairness_components import EnvyFree, pair_of_row, row_of_pair
+from hetopt.models.fairness_components import EnvyFree, pair_of_row, row_excess, row_of_pair
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.bundle_interior_point import BundleMarket, best_bundles
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import Point
+from hetopt.programs.linear import LinearProgram, Point
 from hetopt.solving.optimising import Method, exactly, optimise
 from hetopt.solving.options import Options
 from hetopt.tolerances import ALIKE, FEASIBILITY, FINE, PROVEN
 
 Duals = tuple[Positions, Positions, Floats]
 """(envious, envied, dual) of envy rows."""
+
+FEW_MERGED = 0.9
+"""Tastes are not merged further if more than this part of them remain: the market would be as hard as before."""
 
 
 def proven_point(
@@ -169,7 +172,7 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
 
     At the time limit it returns the best shares and bound found. With nearly equal tastes, the proven relative gap may
     stay above ``FEASIBILITY``, the accuracy of the shares; if it is above ``options.gap`` as well, a general solver
-    decides.
+    continues from the rows that nearly bind.
     """
     options = options.started()
     point = bundled_point(compiled, options)
@@ -179,7 +182,20 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
         return replace(point, status="time_limit")
     if _within(point, options.gap):
         return replace(point, status="gap")
-    return optimise(compiled.program, options, compiled.separation())
+    found = optimise(_with_active_rows(compiled, point), options, compiled.separation())
+    if point.bound < found.bound:
+        found = replace(point, x=found.x, objective=found.objective, status=found.status, method=found.method)
+    return found
+
+
+def _with_active_rows(compiled: Compiled, point: Point) -> LinearProgram:
+    """The program with the envy rows that nearly bind at ``point``: if it is nearly optimal, few others matter."""
+    entities, ((name, family),) = compiled.entities, compiled.lazy_families
+    tight = row_excess(entities, point.share) >= -FEASIBILITY * entities.rate(point.share)[:, None]
+    np.fill_diagonal(tight, False)
+    first, second = np.nonzero(tight)
+    rows = family.make(row_of_pair(first, second, len(tight)))
+    return compiled.program.with_rows(compiled.cuts([(name, rows)]))
 
 
 def _within(point: Point, gap: float) -> bool:
@@ -195,7 +211,8 @@ def bundled_point(compiled: Compiled, options: Options) -> Point:
     merged = _merged(*distinct, PROVEN)
     point = _of_tastes(compiled, options, began, *merged)
     more = _merged(*distinct, ALIKE)
-    if _within(point, options.gap) or len(more[0]) == len(merged[0]) or options.left == 0:
+    few = len(more[0]) > FEW_MERGED * len(merged[0])
+    if _within(point, options.gap) or few or options.left == 0:
         return point
     other = _of_tastes(compiled, options, began, *more)
     duals, shares = min(point, other, key=lambda p: p.bound), max(point, other, key=lambda p: p.objective)
