@@ -80,7 +80,7 @@ EARLY = 10.0**-4
 DROPPING = 1e-2
 """Relative gap down to which idle rows are dropped; later, bundles that are not unique would let them come and go."""
 
-EARLY_RELAXED = 1e-5
+EARLY_RELAXED = 10.0**-5
 """``RELAXED`` is at least this part of the complementarity, relative to the objective."""
 
 FIRST_SLACK = 1e-3
