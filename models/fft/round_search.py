@@ -332,9 +332,8 @@ class _Search:
 
         def take(chosen: Flags) -> float:
             nonlocal near
-            if (
-                choice := core.with_numbers([chosen[jobs].sum(axis=0) for _, jobs in core.by_demand], near)
-            ) is not None:
+            numbers = [chosen[jobs].sum(axis=0) for _, jobs in core.by_demand]
+            if (choice := core.with_numbers(numbers, near)) is not None:
                 near = choice
                 self._take_in(core, choice)
             return self.target
