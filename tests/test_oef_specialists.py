@@ -24,7 +24,7 @@ from hetopt.programs.linear import Point
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.solving import options
-from hetopt.tolerances import ALIKE, EQUAL, FEASIBILITY, FINE, GAP, NUDGE, PROVEN, SUPPORT, scale
+from hetopt.tolerances import ALIKE, EQUAL, FEASIBILITY, FINE, NUDGE, PROVEN, SUPPORT, scale
 
 EQUAL_RATES = (TotalRate(), EqualRates())
 ENVY_FREE = (TotalRate(), EnvyFree())
@@ -147,7 +147,7 @@ def test_cooperative_with_tastes_that_are_nearly_the_same(
     assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
     if point.method == "bundles":
-        check_proof(inst, point, GAP)
+        check_proof(inst, point, FEASIBILITY)
 
 
 @pytest.mark.parametrize("apart", [FINE, PROVEN, ALIKE, FEASIBILITY])
@@ -161,7 +161,7 @@ def test_clusters_of_tastes_need_no_general_solver(apart: float) -> None:
     point = by_bundles(compiled(ENVY_FREE, inst), Options())
     assert point.method == "bundles"
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
-    check_proof(inst, point, GAP)
+    check_proof(inst, point, FEASIBILITY)
 
 
 @pytest.mark.parametrize("huge", [False, True])
@@ -174,7 +174,7 @@ def test_distances_between_tastes_of_all_sizes_need_no_general_solver(huge: bool
     point = by_bundles(compiled(ENVY_FREE, inst), Options())
     assert point.method == "bundles"
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
-    check_proof(inst, point, GAP)
+    check_proof(inst, point, FEASIBILITY)
 
 
 @pytest.mark.parametrize("steps", [2, 30])
