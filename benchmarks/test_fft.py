@@ -26,6 +26,7 @@ Round = tuple[hetopt.Instance, fft.FFTState]
 SEEDS = 5
 FULL, MIDDLE, SMALL = (4_000, 8, 1_000), (400, 4, 120), (60, 3, 40)
 LARGE = (64_000, 8, 16_000)
+MANY, FEW = (4_000, 8, 81_000), (60, 3, 1_200)
 COARSE = 100 * GAP
 EIGHT, SIXTEEN = 1.0, 3.0
 """Seconds to reach with up to 8 sizes of gangs, and with 16."""
@@ -118,6 +119,27 @@ def test_fft_round_of_few_jobs(benchmark: BenchmarkFixture, full: bool) -> None:
             check(round_, plan, COARSE)
         benchmark.extra_info[family.name] = f"median {np.median(seconds):.2f} s, worst {max(seconds):.2f} s"
     benchmark.pedantic(lambda: plan_of(*round_, COARSE), rounds=1)
+
+
+def test_fft_round_of_many_gpus(benchmark: BenchmarkFixture, full: bool) -> None:
+    """Gangs of 1 to 40 of which nearly all can run at once, so that few jobs wait, or none."""
+    families = [
+        Family(speeds, gpus, "forty sizes")
+        for speeds in ("generic", "curve", "opposed", "alike", "incompatible")
+        for gpus in ("even", "unequal")
+    ]
+    times = sweep(
+        benchmark,
+        families,
+        range(SEEDS if full else 1),
+        lambda family, seed: a_round(family, seed, *(MANY if full else FEW)),
+        lambda round_: plan_of(*round_, COARSE),
+    )
+    for _, round_, plan in times.runs:
+        check(round_, plan, COARSE)
+    for family in families:
+        seconds = times.seconds[family]
+        benchmark.extra_info[family.name] = f"median {np.median(seconds):.2f} s, worst {max(seconds):.2f} s"
 
 
 def test_fft_round_beside_highs(benchmark: BenchmarkFixture, full: bool) -> None:

@@ -19,7 +19,7 @@ from hetopt import Options
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.models import fft
-from hetopt.models.fft import core_tables, fft_method, gang_counts, round_search
+from hetopt.models.fft import core_tables, fft_method, gang_counts, round_search, running_jobs
 from hetopt.models.fft.alike_types import merged
 from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.gpu_prices import gpu_prices
@@ -85,6 +85,22 @@ def test_knapsacks_bound_every_plan_at_any_prices(core: Core, seed: int) -> None
         assert (used <= core.knapsacks.most).all()
         assert used[-1] == core.knapsacks.most[-1]
         assert (used[:-1] >= core.room - core.idle).all()
+
+
+@given(cores(), st.integers(0, 9), st.sampled_from([1, 2, 99]))
+@settings(max_examples=examples(60, 600), deadline=None)
+def test_which_jobs_run_bounds_every_plan_at_any_prices(core: Core, seed: int, few: int) -> None:
+    """The bound, which is at least that of the relaxation, and what is lost if a job runs on a type or waits."""
+    price = np.random.default_rng(seed).normal(0, 2, len(core.room))
+    round_ = Round(core.cost, core.demand, core.room, core.idle, price)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running_jobs, "FEW", few)
+        bound, runs, waits = round_.losses
+    assert bound >= round_.bound
+    assert min(runs.min(), waits.min()) >= 0
+    for cost, choice in plans(replace(core, base=0.0)):
+        for j, i in enumerate(choice):
+            assert bound + (waits[j] if i < 0 else runs[j, i]) <= cost + EQUAL * scale(cost, price)
 
 
 @given(cores(), st.integers(0, 9))

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,14 @@ from hetopt.solving.blocks import Flags
 
 Part = tuple[int, Positions]
 """A demand, and the jobs that have it."""
+
+
+class Losses(NamedTuple):
+    """A lower bound on the cost of plans; (m, k) and (m,): at least how much more they cost if a job runs, or waits."""
+
+    bound: float
+    runs: Floats
+    waits: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +226,8 @@ class Knapsacks:
                 np.minimum(table[root + gpus :], table[root:-gpus] + part * value, out=table[root + gpus :])
         return table
 
-    def losses(self, prices: Floats) -> tuple[float, Floats, Floats]:
-        """L(prices); then, less that, bounds (m, k) if a job runs on a type, and (m,) if it waits."""
+    def losses(self, prices: Floats) -> Losses:
+        """L(prices), and by how much it grows if a job runs on a type, or waits."""
         value, k = self.values(prices)[:, :-1], self.k
         with_, without = np.empty(value.shape), np.empty(value.shape)
         best = self.first[self.start + self.most]
@@ -228,7 +237,7 @@ class Knapsacks:
         with_, without = np.maximum(with_ - best, 0.0), np.maximum(without - best, 0.0)
         waits = without.sum(axis=1)
         others = np.array([np.delete(without[:, :k], i, axis=1).sum(axis=1) for i in range(k)]).T
-        return total, with_[:, :k] + others + with_[:, k:], waits
+        return Losses(total, with_[:, :k] + others + with_[:, k:], waits)
 
     def _without_each(self, table: Floats, value: Floats, parts: list[Part]) -> Iterator[tuple[Part, Floats]]:
         """For each of the ``parts``, ``table`` with the jobs of all others."""

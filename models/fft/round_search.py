@@ -23,14 +23,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.job_prices import STEPS, ascended
-from hetopt.models.fft.knapsacks import Core
+from hetopt.models.fft.knapsacks import Core, Losses
+from hetopt.models.fft.running_jobs import losses_by_running
 from hetopt.solving.blocks import Flags
 from hetopt.tolerances import PROVEN
 
@@ -124,9 +125,15 @@ class Round:
         """All places."""
         return Core(self.cost, self.demand, self.room, self.idle, np.arange(len(self.demand)))
 
+    @cached_property
+    def losses(self) -> Losses:
+        """A better bound, and by how much it grows if a job runs on a type, or waits."""
+        return losses_by_running(self._reduced, self.demand, int(self.room.sum()) - self.idle, self.bound)
+
     def core(self, width: float) -> Core | None:
         """The places of at most this loss; None if they cannot hold all jobs that must run."""
-        return self.whole.restricted((self.loss <= width) & np.isfinite(self.cost), self.waits > width)
+        _, runs, waits = self.losses
+        return self.whole.restricted((runs <= width) & np.isfinite(self.cost), waits > width)
 
     @cached_property
     def prices(self) -> Floats:
@@ -196,9 +203,10 @@ class _Search:
     ) -> None:
         self.round, self.gap, self.deadline, self.feasible = round_, gap, deadline, feasible
         self.choice: Positions | None = None
-        self.cost, self.slack, self.bound = np.inf, 0.0, round_.bound
-        certain = (round_.loss <= 0) & (round_.waits > 0)[:, None]  # best places of running jobs: in every core
-        self.losses = np.sort(round_.loss[np.isfinite(round_.loss) & ~certain])
+        self.cost, self.slack, self.bound = np.inf, 0.0, round_.losses.bound
+        _, runs, waits = round_.losses
+        certain = (runs <= 0) & (waits > 0)[:, None]  # best places of running jobs: in every core
+        self.losses = np.sort(np.append(runs[np.isfinite(runs) & ~certain], waits[waits > 0]))
         self.passes, self.method = 0, "knapsacks"
         self.prices = round_.prices.copy()
         if start is not None:
@@ -229,20 +237,20 @@ class _Search:
     @property
     def needed(self) -> int:
         """Number of places that a plan below the target may have."""
-        return int(np.searchsorted(self.losses, self.target - self.round.bound))
+        return int(np.searchsorted(self.losses, self.target - self.round.losses.bound))
 
     def _explore(self, many: int) -> bool:
         """Search the core of this many places; whether it was the last one."""
         round_ = self.round
         width = float(self.losses[many]) if many < len(self.losses) else np.inf
-        largest = self.target - round_.bound
+        largest = self.target - round_.losses.bound
         if np.isfinite(largest):
             width = min(max(width, 2 * self.slack), largest)
         is_last = width >= largest or not np.isfinite(width)
         core = round_.core(width)
         if core is not None and core.knapsacks.cells > LARGEST:
             return True
-        limit = min(round_.bound + width, self.target)
+        limit = min(round_.losses.bound + width, self.target)
         if core is not None:
             proven = self._prove(core, limit, is_last)
             if proven < limit:
@@ -298,15 +306,18 @@ class _Search:
         """Search for a first plan: with the numbers of the knapsacks, around the relaxation, and on an ascent."""
         round_ = self.round
         core = round_.core(float(self.losses[FIRST]) if len(self.losses) > FIRST else np.inf)
-        if core is None or core.knapsacks.cells > LARGEST:
+        if core is None:
             return
-        prices = self.prices[core.jobs]
+        prices, (_, runs, waits) = self.prices[core.jobs], round_.losses
+        narrow = _narrowed(core, runs[core.jobs], waits[core.jobs])
+        if core.knapsacks.cells > LARGEST:
+            self._first_of_large(core, prices, narrow)
+            return
         bound, _ = core.knapsacks.bound(prices)
         if not np.isfinite(bound):
             return
         aim = bound + AIM * abs(bound)
         self._ascended(core, prices, aim, 1)
-        narrow = _narrowed(core, round_.loss[core.jobs], round_.waits[core.jobs])
         self._start(core, prices, islice(narrow, 1), range(1))
         aim = min(self.target, aim)
         if bound >= aim or self.needed <= WIDER * NARROW:
@@ -314,6 +325,15 @@ class _Search:
         _, prices = self._ascended(core, prices, aim, FIRST_STEPS)
         self.prices[core.jobs] = prices
         self._improves(core, prices, cores=2)
+
+    def _first_of_large(self, core: Core, prices: Floats, cores: Iterable[Core]) -> None:
+        """Search the ``cores``, parts of ``core``, that have small tables, and solve their programs of counts."""
+        for narrow in takewhile(lambda part: part.knapsacks.cells <= LARGEST, cores):
+            self._start(core, prices, [narrow], range(ORDERS))
+            if not self._is_done():
+                self._count(CountProgram(narrow))
+            if self._is_done():
+                break
 
     def _start(self, core: Core, prices: Floats, cores: Iterable[Core], orders: Sequence[int]) -> None:
         """Search the first of the ``cores``, parts of ``core``, that contains a plan."""
