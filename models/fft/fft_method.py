@@ -24,7 +24,7 @@ from hetopt.models.fft.alike_types import merged
 from hetopt.models.fft.core_tables import TYPES, solve_small, solve_whole
 from hetopt.models.fft.fft_components import OneType, WorkConserving
 from hetopt.models.fft.gpu_prices import gpu_prices
-from hetopt.models.fft.knapsacks import halves
+from hetopt.models.fft.knapsacks import Core, halves
 from hetopt.models.fft.round_search import Found, Round, solve
 from hetopt.models.objectives import is_linear_gain
 from hetopt.programs.compiled import Compiled
@@ -66,11 +66,11 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
         if found.choice is None and best.objective < used:
             best = _most_in_use(best, options)
             if best.status == "time_limit":
-                best = replace(best, x=_columns(compiled, _exchanged(compiled, best)))
+                best = replace(best, x=_columns(compiled, _exchanged(solver, best)))
                 return replace(stopped(program, best), earlier=(best,))
             found = solver.by_knapsacks(round(best.objective), start, feasible=True)
         if found.choice is None:
-            found = replace(found, choice=_exchanged(compiled, best))
+            found = replace(found, choice=_exchanged(solver, best))
     return _proven(compiled, found, options)
 
 
@@ -94,25 +94,14 @@ def _most_in_use(packing: Point, options: Options) -> Point:
     return replace(packing, bound=min(packing.bound, point.bound), status=point.status)
 
 
-def _exchanged(compiled: Compiled, point: Point) -> Positions:
-    """(n,) types of the plan ``point`` with jobs exchanged for cheaper ones of the same demand, where that is possible.
-
-    Each type keeps its numbers of gangs of each demand, so as many GPUs are in use.
-    """
-    entities, x = compiled.entities, np.rint(point.share)
-    cost = np.where(entities.allowed, -compiled.program.c.reshape(x.shape), np.inf)
+def _exchanged(solver: RoundSolver, point: Point) -> Positions:
+    """(n,) types of the cheapest plan with as many gangs of each demand on each type as the plan ``point``."""
+    x, jobs = np.rint(point.share), np.arange(len(solver.demand))
     before = np.where(x.any(axis=1), x.argmax(axis=1), -1)
-    after = np.full(len(before), -1)
-    for demand in np.unique(entities.demand[before >= 0]):
-        own = np.flatnonzero(entities.demand == demand)
-        places = np.bincount(before[own] + 1, minlength=x.shape[1] + 1)[1:]
-        jobs, types = np.unravel_index(np.argsort(cost[own], axis=None), (len(own), x.shape[1]))
-        new, left = np.full(len(own), -1), places.tolist()
-        for j, i in zip(jobs.tolist(), types.tolist(), strict=True):
-            if left[i] and new[j] < 0 and entities.allowed[own[j], i]:
-                new[j], left[i] = i, left[i] - 1
-        after[own] = before[own] if any(left) else new
-    return min(before, after, key=lambda choice: float(cost[choice >= 0, choice[choice >= 0]].sum()))
+    used = np.bincount(before + 1, np.where(before >= 0, solver.demand, 0), x.shape[1] + 1)[1:].astype(np.intp)
+    core = Core(solver.cost, solver.demand, used, 0, jobs)
+    after = core.with_numbers(core.numbers_of(before), before)
+    return before if after is None else after
 
 
 def small_plan(entities: Entities, gain: Floats, options: Options, start: Positions | None = None) -> Found | None:

@@ -115,6 +115,10 @@ class Core:
             base=self.base + float(self.cost[set_, type_].sum()),
         )
 
+    def numbers_of(self, choice: Positions) -> list[Positions]:
+        """For each demand, the (k,) gangs on each type in a plan."""
+        return [np.bincount(choice[jobs] + 1, minlength=len(self.room) + 1)[1:] for _, jobs in self.by_demand]
+
     def with_numbers(self, numbers: Sequence[Positions], near: Positions) -> Positions | None:
         """(m,) types of the cheapest plan with these numbers of gangs, or None.
 

@@ -31,6 +31,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.job_prices import STEPS, ascended
 from hetopt.models.fft.knapsacks import Core, Losses
+from hetopt.models.fft.rounded_plan import rounded
 from hetopt.models.fft.running_jobs import losses_by_running
 from hetopt.solving.blocks import Flags
 from hetopt.tolerances import PROVEN
@@ -128,6 +129,20 @@ class Round:
     @cached_property
     def losses(self) -> Losses:
         """A better bound, and by how much it grows if a job runs on a type, or waits."""
+        return self._by_running[0]
+
+    @cached_property
+    def rounded(self) -> Positions | None:
+        """(n,) type of each job in a plan near the relaxation, -1 where it waits, or None."""
+        if self.losses.bound == np.inf:
+            return None
+        near = rounded(self.losses.runs, self.demand, self.room, self._by_running[1])
+        if near is None:
+            return None
+        return self.whole.with_numbers(self.whole.numbers_of(near), near)
+
+    @cached_property
+    def _by_running(self) -> tuple[Losses, Flags]:
         return losses_by_running(self._reduced, self.demand, int(self.room.sum()) - self.idle, self.bound)
 
     def core(self, width: float) -> Core | None:
@@ -249,7 +264,7 @@ class _Search:
         is_last = width >= largest or not np.isfinite(width)
         core = round_.core(width)
         if core is not None and core.knapsacks.cells > LARGEST:
-            return True
+            return not self._improves_large()
         limit = min(round_.losses.bound + width, self.target)
         if core is not None:
             proven = self._prove(core, limit, is_last)
@@ -303,37 +318,48 @@ class _Search:
         return min(proven, limit)
 
     def _first(self) -> None:
-        """Search for a first plan: with the numbers of the knapsacks, around the relaxation, and on an ascent."""
+        """Search for a first plan: near the relaxation, and if it is not good, on an ascent."""
         round_ = self.round
+        if (plan := round_.rounded) is not None:
+            self._take(plan)
         core = round_.core(float(self.losses[FIRST]) if len(self.losses) > FIRST else np.inf)
-        if core is None:
+        if core is None or self._is_done():
             return
-        prices, (_, runs, waits) = self.prices[core.jobs], round_.losses
-        narrow = _narrowed(core, runs[core.jobs], waits[core.jobs])
         if core.knapsacks.cells > LARGEST:
-            self._first_of_large(core, prices, narrow)
             return
+        prices = self.prices[core.jobs]
         bound, _ = core.knapsacks.bound(prices)
         if not np.isfinite(bound):
             return
         aim = bound + AIM * abs(bound)
-        self._ascended(core, prices, aim, 1)
-        self._start(core, prices, islice(narrow, 1), range(1))
+        if self.choice is None:
+            self._ascended(core, prices, aim, 1)
+            self._start(core, prices, islice(self._narrowed(core), 1), range(1))
         aim = min(self.target, aim)
         if bound >= aim or self.needed <= WIDER * NARROW:
             return
         _, prices = self._ascended(core, prices, aim, FIRST_STEPS)
         self.prices[core.jobs] = prices
-        self._improves(core, prices, cores=2)
+        for narrow in islice(_best_places(core, prices), 2):
+            if not self._is_done():
+                self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, self.cost)
 
-    def _first_of_large(self, core: Core, prices: Floats, cores: Iterable[Core]) -> None:
-        """Search the ``cores``, parts of ``core``, that have small tables, and solve their programs of counts."""
-        for narrow in takewhile(lambda part: part.knapsacks.cells <= LARGEST, cores):
-            self._start(core, prices, [narrow], range(ORDERS))
+    def _narrowed(self, core: Core) -> Iterator[Core]:
+        """Growing parts of the core around the places of least loss."""
+        _, runs, waits = self.round.losses
+        return _narrowed(core, runs[core.jobs], waits[core.jobs])
+
+    def _improves_large(self) -> bool:
+        """Whether parts of the round with small tables contain a better plan, which then is taken; else a core is too
+        large.
+        """
+        before, whole = self.cost, self.round.whole
+        for narrow in takewhile(lambda part: part.knapsacks.cells <= LARGEST, self._narrowed(whole)):
+            if not self._is_done():
+                self._start(whole, self.prices, [narrow], range(ORDERS))
             if not self._is_done():
                 self._count(CountProgram(narrow))
-            if self._is_done():
-                break
+        return self.cost < before
 
     def _start(self, core: Core, prices: Floats, cores: Iterable[Core], orders: Sequence[int]) -> None:
         """Search the first of the ``cores``, parts of ``core``, that contains a plan."""
@@ -342,7 +368,7 @@ class _Search:
             bound, _ = narrow.knapsacks.bound(own)
             for order in orders if np.isfinite(bound) else ():
                 if self.cost - bound > self.slack:
-                    self._search(narrow, own, order, STARTING_WIDTH, np.inf)
+                    self._search(narrow, own, order, STARTING_WIDTH, self.cost)
             if self.choice is not None or self._is_late():
                 break
 
@@ -360,13 +386,10 @@ class _Search:
 
         return ascended(core, prices, self.round.units[core.jobs], aim, take, self._is_late, steps)
 
-    def _improves(self, core: Core, prices: Floats, cores: int | None = None) -> bool:
-        """Whether the places of least loss in a large core contain a better plan, which then is taken.
-
-        At most so many ``cores`` are searched.
-        """
+    def _improves(self, core: Core, prices: Floats) -> bool:
+        """Whether the places of least loss in a large core contain a better plan, which then is taken."""
         before = self.cost
-        for narrow in islice(_best_places(core, prices), cores):
+        for narrow in _best_places(core, prices):
             if self.cost == before and not self._is_late():
                 self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, before)
         return self.cost < before

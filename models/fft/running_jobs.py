@@ -20,6 +20,7 @@ import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.knapsacks import Core, Losses
+from hetopt.solving.blocks import Flags
 
 FEW = 200
 """Jobs in the first knapsack."""
@@ -28,8 +29,8 @@ MORE = 4
 """Growth of the number of jobs while the others limit the bound."""
 
 
-def losses_by_running(reduced: Floats, demand: Positions, used: int, relaxed: float) -> Losses:
-    """A bound on the cost of all plans, and by how much it grows if a job runs on a type, or waits.
+def losses_by_running(reduced: Floats, demand: Positions, used: int, relaxed: float) -> tuple[Losses, Flags]:
+    """A bound on the cost of all plans with its losses, and (n,) the jobs that run where it is attained.
 
     Parameters
     ----------
@@ -53,16 +54,17 @@ def losses_by_running(reduced: Floats, demand: Positions, used: int, relaxed: fl
         of_waiting = 2 * room > total  # the smaller table: of the jobs that wait
         value, room = (-least[near], total - room) if of_waiting else (least[near], room)
         core, prices = Core(value[:, None], demand[near], np.array([room]), 0, near), np.zeros(len(near))
-        cost = core.knapsacks.bound(prices)[0] if room >= 0 else np.inf
+        cost, chosen = core.knapsacks.bound(prices) if room >= 0 else (np.inf, np.zeros((len(near), 1), dtype=bool))
         gain = max(cost - float(np.minimum(value, 0.0).sum()), 0.0)
         if gain < limit or limit == np.inf:
             break
         many *= MORE
     if gain == np.inf:  # there is no plan
-        return Losses(gain, np.zeros_like(reduced), np.zeros_like(least))
+        return Losses(gain, np.zeros_like(reduced), np.zeros_like(least)), others
     runs, waits = np.where(least > 0, least - gain, 0.0), np.where(least < 0, -least - gain, 0.0)
-    _, chosen, left = core.knapsacks.losses(prices)
-    own = np.minimum((chosen[:, 0], left), limit - gain)
+    others[near] = chosen[:, 0] != of_waiting
+    _, inside, outside = core.knapsacks.losses(prices)
+    own = np.minimum((inside[:, 0], outside), limit - gain)
     runs[near], waits[near] = own[::-1] if of_waiting else own
     other_type = reduced - np.where(np.isfinite(least), least, 0.0)[:, None]
-    return Losses(relaxed + gain, runs[:, None] + other_type, waits)
+    return Losses(relaxed + gain, runs[:, None] + other_type, waits), others
