@@ -26,7 +26,7 @@ Round = tuple[hetopt.Instance, fft.FFTState]
 SEEDS = 5
 FULL, MIDDLE, SMALL = (4_000, 8, 1_000), (400, 4, 120), (60, 3, 40)
 LARGE = (64_000, 8, 16_000)
-MANY, FEW = (4_000, 8, 81_000), (60, 3, 1_200)
+MANY, FEW, LIMIT = (4_000, 8, 81_000), (60, 3, 1_200), 30.0
 COARSE = 100 * GAP
 EIGHT, SIXTEEN = 1.0, 3.0
 """Seconds to reach with up to 8 sizes of gangs, and with 16."""
@@ -133,10 +133,13 @@ def test_fft_round_of_many_gpus(benchmark: BenchmarkFixture, full: bool) -> None
         families,
         range(SEEDS if full else 1),
         lambda family, seed: a_round(family, seed, *(MANY if full else FEW)),
-        lambda round_: plan_of(*round_, COARSE),
+        lambda round_: plan_of(*round_, COARSE, time_limit=LIMIT),
     )
-    for _, round_, plan in times.runs:
-        check(round_, plan, COARSE)
+    late = [plan.certificate is not None and plan.certificate.status == "time_limit" for _, _, plan in times.runs]
+    for (_, round_, plan), is_late in zip(times.runs, late, strict=True):
+        if not is_late:
+            check(round_, plan, COARSE)
+    benchmark.extra_info |= {"rounds": len(late), "not proven within the limit": sum(late)}
     for family in families:
         seconds = times.seconds[family]
         benchmark.extra_info[family.name] = f"median {np.median(seconds):.2f} s, worst {max(seconds):.2f} s"

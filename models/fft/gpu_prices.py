@@ -59,14 +59,14 @@ def gpu_prices(cost: Floats, demand: Positions, room: Positions, idle: int, opti
     while True:
         jobs, types = np.nonzero(chosen)
         try:
-            price, waits = _priced(cost[jobs, types], demand[jobs], jobs, types, room, idle, options, len(demand))
+            price, most = _priced(cost[jobs, types], demand[jobs], jobs, types, room, idle, options, len(demand))
         except NotSolved as problem:
             if problem.status != "infeasible" or chosen.sum() == able.sum():
                 raise
             chosen = able
             continue
         reduced = cost - demand[:, None] * price
-        new = able & ~chosen & (reduced < waits[:, None] - PROVEN * np.where(able, np.abs(cost), 0.0))
+        new = able & ~chosen & (reduced < most[:, None] - PROVEN * np.where(able, np.abs(cost), 0.0))
         if not new.any():
             return price
         chosen |= new
@@ -112,9 +112,9 @@ def _priced(
     upper = np.concatenate([room, np.ones(len(rows)), in_use])
     program = LinearProgram.of(-cost, matrix, lower.astype(float), upper.astype(float), col_upper=1.0)
     _, dual, _ = Session(program, options, presolve=False, explain=False).values()
-    waits = np.zeros(jobs_in_all)
-    waits[rows] = -np.maximum(0.0, dual[k : k + len(rows)])
-    return -dual[:k] - (dual[-1] if idle else 0.0), waits
+    most = np.zeros(jobs_in_all)
+    most[rows] = -np.maximum(0.0, dual[k : k + len(rows)])
+    return -dual[:k] - (dual[-1] if idle else 0.0), most
 
 
 def stepped_prices(cost: Floats, demand: Positions, room: Positions, idle: int) -> Floats:
@@ -142,14 +142,14 @@ def _stepped(cost: Floats, demand: Positions, room: Positions, idle: int, price:
     """:func:`stepped_prices` of jobs that can all run, from ``price``."""
     k, price = len(room), price.copy()
     per_gpu = np.hstack([(cost / demand[:, None]).T, np.zeros((k, 1))])  # the last job: the idle GPUs
-    gpus, waits = np.append(demand, float(idle)), np.zeros(per_gpu.shape[1])
-    waits[-1] = np.inf
+    gpus, nowhere = np.append(demand, float(idle)), np.zeros(per_gpu.shape[1])
+    nowhere[-1] = np.inf  # the idle GPUs are on some type
     sets = (np.arange(1, 2**k)[:, None] >> np.arange(k) & 1).astype(bool)
     rooms, rows = sets @ room.astype(float), np.arange(len(sets))
     smallest = ROUNDING * float(np.abs(per_gpu[np.isfinite(per_gpu)]).max(initial=0.0)) * rooms[-1]
     for _ in range(MOST_STEPS):
         least = _least_of_sets(per_gpu - price[:, None])
-        inside, outside = least[1:], np.minimum(least[-2::-1], waits)
+        inside, outside = least[1:], np.minimum(least[-2::-1], nowhere)
         enters = inside - outside
         order = np.argsort(enters, axis=1)
         full = np.minimum((np.cumsum(gpus[order], axis=1) < rooms[:, None]).sum(axis=1), len(gpus) - 1)

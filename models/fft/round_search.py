@@ -1,9 +1,10 @@
 """Least cost of an FFT round: cores of jobs by knapsack bounds, searched by dynamic programming with a limited width.
 
-1. The linear relaxation bounds the cost, and the loss if a job runs on a type or waits (:mod:`hetopt.solving.sifting`).
-   The places of least loss form a core; the other jobs wait, or run where they lose least. For a first plan, each
-   demand and type has some jobs that may enter or leave; where the core for the proof would be large, an ascent over
-   most places comes first.
+1. Prices of GPUs from the linear relaxation (:mod:`hetopt.models.fft.gpu_prices`), and a knapsack over the jobs that
+   run (:mod:`hetopt.models.fft.running_jobs`), bound the cost, and the loss if a job runs on a type or waits. The
+   places of least loss form a core; the other jobs wait, or run where they lose least. The first plan is rounded
+   (:mod:`hetopt.models.fft.rounded_plan`); where the core for the proof would be large, an ascent over most places
+   comes first. Where tables of a core are too large, parts of the round give a better plan.
 2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.job_prices`). The numbers of gangs that the
    knapsacks choose on the way are those of plans, which a transportation problem makes cheapest. Places whose knapsack
    bound is not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
@@ -322,10 +323,10 @@ class _Search:
         round_ = self.round
         if (plan := round_.rounded) is not None:
             self._take(plan)
-        core = round_.core(float(self.losses[FIRST]) if len(self.losses) > FIRST else np.inf)
-        if core is None or self._is_done():
+        if self._is_done():
             return
-        if core.knapsacks.cells > LARGEST:
+        core = round_.core(float(self.losses[FIRST]) if len(self.losses) > FIRST else np.inf)
+        if core is None or core.knapsacks.cells > LARGEST:
             return
         prices = self.prices[core.jobs]
         bound, _ = core.knapsacks.bound(prices)
@@ -350,9 +351,7 @@ class _Search:
         return _narrowed(core, runs[core.jobs], waits[core.jobs])
 
     def _improves_large(self) -> bool:
-        """Whether parts of the round with small tables contain a better plan, which then is taken; else a core is too
-        large.
-        """
+        """Whether parts of the round that have small tables contain a better plan, which then is taken."""
         before, whole = self.cost, self.round.whole
         for narrow in takewhile(lambda part: part.knapsacks.cells <= LARGEST, self._narrowed(whole)):
             if not self._is_done():
