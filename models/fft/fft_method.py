@@ -52,14 +52,11 @@ def _serves(compiled: Compiled) -> bool:
 
 
 def solve_round(compiled: Compiled, options: Options) -> Point:
-    """The best point of the round, proven up to ``options.gap`` or until the time limit.
-
-    Where a start is given, be it without jobs that run, the caller has tried :func:`small_plan`.
-    """
+    """The best point of the round, proven up to ``options.gap`` or until the time limit."""
     options = options.started()
     program, solver = compiled.program, RoundSolver(compiled.entities, compiled.program.c, options)
     start = _start(compiled)
-    found = solver.by_tables(None) if compiled.start is None else None
+    found = solver.by_tables(start)
     if found is None:
         used, best = solver.packable or solver.most, _packing(compiled, solver.most)
         found = solver.by_knapsacks(used, start, feasible=used in (solver.packable, best.objective))

@@ -200,7 +200,7 @@ class FFT:
             return self._round(now).solve(instance, self.options)
         entities = instance.entities("jobs")
         kept = before.serves(entities)
-        start = (before.x > 0).astype(float) if kept else np.zeros(entities.shape)
+        start = (before.x > 0).astype(float) if kept else None
         return self._round(now).solve(instance, self._searching(kept), start=start)
 
     def _gains(self, entities: Entities, last: Positions, before: ProvenRound | None) -> RoundGains:
