@@ -169,7 +169,7 @@ class JobStates:
         for i in who:
             self._stamp[i] += 1
         self.number_running -= len(who)
-        at = np.array(who)
+        at = np.array(who) if len(who) > 1 else who[0]
         self.running[at], self.rate[at], self.held[at] = False, 0.0, 0.0
         if len(self._ending) > 64 + 4 * len(self.jobs):  # most entries of the heap are void
             self._ending = [entry for entry in self._ending if self._stamp[entry[1]] == entry[2]]
