@@ -254,4 +254,4 @@ class OnlineDecider:
             self.gpus_held += n
         if start.replicas:
             check_replicas(job, start.hosts, start.replicas)
-        self.dispatcher.run([(i, JobPlacement(gpus, where, start.hosts, start.replicas))])
+        self.dispatcher.run(i, JobPlacement(gpus, where, start.hosts, start.replicas))

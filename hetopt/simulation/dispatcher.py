@@ -51,7 +51,7 @@ class Dispatcher:
         for (_, t), n in where.items():
             gpus[self.model.entities.types.index(t)] += n
         states.start[i] = self.time
-        states.hold([i], self.time, [where], [gpus])
+        states.hold(i, self.time, where, gpus)
         self.record.begin_span(self.time, job.name, job.tenant, where)
 
     def record_work(self, i: int, work: float | None = None) -> None:
@@ -181,7 +181,8 @@ class Dispatcher:
         self.preempt(moving)
         for row, i in forking:
             self._run_copies(i, decision.copies[decision.entities.names[row]], decision.gpus[row])
-        self.run(starts)
+        for i, place in starts:
+            self.run(i, place)
 
     def _keep_on(self, i: int, place: JobPlacement) -> None:
         """Update the rate of a job that keeps its GPUs; a new mapping of its stages may change it."""
@@ -195,26 +196,22 @@ class Dispatcher:
         """GPUs on which job i last ran; empty if it lost them by a failure, so that it restarts even there."""
         return {} if i in self.states.failed else self.states.where[i]
 
-    def run(self, starts: Sequence[tuple[int, JobPlacement]]) -> None:
-        """Start jobs on these GPUs, for the first time or again."""
-        if not starts:
-            return
-        states, ready = self.states, list[float]()
-        for i, place in starts:
-            job, before = states.jobs[i], states.where[i]
-            if before is None:
-                states.start[i] = self.time
-            if i in states.ready_on and states.running[i]:  # it was forked and continues with one copy
-                ready.append(max(self.time, *states.ready_on[i].values()))
-            else:
-                seconds = self.model.start_seconds(i, self._last_gpus(i), place.where, self.time)
-                ready.append(self.time + seconds)
-                states.switches[i] += before is not None and before is not place.where and before != place.where
-            states.ready_on.pop(i, None)
-            self.record.begin_span(self.time, job.name, job.tenant, place.where)
-        who, places = zip(*starts, strict=True)
-        states.hold(who, self.time, [place.where for place in places], [place.gpus for place in places])
-        states.train(who, ready, list(map(self.model.rate, who, places)))
+    def run(self, i: int, place: JobPlacement) -> None:
+        """Start job i on these GPUs, for the first time or again."""
+        states, job = self.states, self.states.jobs[i]
+        before = states.where[i]
+        if before is None:
+            states.start[i] = self.time
+        if states.running[i]:  # it was forked and continues with one copy
+            states.ready[i] = max(self.time, *states.ready_on[i].values())
+        else:
+            states.ready[i] = self.time + self.model.start_seconds(i, self._last_gpus(i), place.where, self.time)
+            states.switches[i] += before is not None and before is not place.where and before != place.where
+        states.ready_on.pop(i, None)
+        self.record.begin_span(self.time, job.name, job.tenant, place.where)
+        states.hold(i, self.time, place.where, place.gpus)
+        states.rate[i] = self.model.rate(i, place)
+        states.schedule_end(i, self.time)
 
     def _run_copies(self, i: int, copies: tuple[JobCopy, ...], gpus: Floats) -> None:
         """Run job i in copies: those on GPUs that it has continue, others restart; a span per copy and decision."""
@@ -245,7 +242,7 @@ class Dispatcher:
             self.record.begin_span(self.time, job.name, job.tenant, copy.where, (job.name, copy.server))
         where: HeldGPUs = {place: n for copy in runs for place, n in copy.decided.where.items()}
         states.switches[i] += moved and before is not None
-        states.hold([i], self.time, [where], [gpus])
+        states.hold(i, self.time, where, gpus)
         states.forked[i], states.rate[i] = RunningCopies(tuple(runs)), sum(copy.decided.rate for copy in runs)
         states.ready_on[i], states.ready[i] = ready_on, min(ready_on.values())
         states.schedule_end(i, self.time)

@@ -10,7 +10,7 @@ whole gang on one server. The work of all copies counts (HadarE). A copy that ha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -156,25 +156,13 @@ class JobStates:
         if end < math.inf:
             heappush(self._ending, (end, i, self._stamp[i]))
 
-    def hold(self, who: Sequence[int], time: float, where: Iterable[HeldGPUs], gpus: Sequence[Floats]) -> None:
-        """Have jobs hold these GPUs, also given by type, from ``time`` on."""
-        at = np.array(who)
-        self.number_running += len(who) - int(np.count_nonzero(self.running[at]))
-        self.running[at] = self.ran[at] = True
-        self.since[at], self.held[at] = time, gpus
-        for i, own in zip(who, where, strict=True):
-            self.where[i] = own
-        self.failed.difference_update(who)
-
-    def train(self, who: Sequence[int], ready: Sequence[float], rate: Sequence[float]) -> None:
-        """Have jobs without copies train from these seconds on, at these rates, until they have done their work."""
-        at, rates = np.array(who), np.array(rate)
-        self.ready[at], self.rate[at] = ready, rates
-        needs = np.divide(self.left[at], rates, out=np.full(len(who), np.inf), where=rates != 0.0)
-        for i, end in zip(who, (np.maximum(ready, self.since[at]) + needs).tolist(), strict=True):
-            self._stamp[i] += 1
-            if end < math.inf:
-                heappush(self._ending, (end, i, self._stamp[i]))
+    def hold(self, i: int, time: float, where: HeldGPUs, gpus: Floats) -> None:
+        """Have job i hold these GPUs, also given by type, from ``time`` on."""
+        if not self.running[i]:
+            self.number_running += 1
+        self.running[i], self.since[i], self.held[i], self.where[i] = True, time, gpus, where
+        self.ran[i] = True
+        self.failed.discard(i)
 
     def release(self, who: Sequence[int]) -> None:
         """Free the GPUs of running jobs."""
