@@ -121,6 +121,26 @@ def test_a_merge_of_a_job_that_is_deleted_meanwhile_ends(database: StateDatabase
         assert len(reading.rows("SELECT * FROM events WHERE kind = 'unmerged'")) == 1
 
 
+def test_the_checkpoint_of_a_deleted_job_goes_with_its_last_lease(database: StateDatabase) -> None:
+    """Its row was deleted by hand after a merge, while a lease resumes from the merged checkpoint."""
+    for copy in (1, 2):
+        begins(database, copy, until=3)
+    ends(database, 3)
+    merges(database)
+    assert begins(database, 0) is not None
+    with closing(sqlite3.connect(database.path)) as connection, connection:  # without foreign keys
+        connection.execute("DELETE FROM jobs")
+        ((folder,),) = connection.execute("SELECT folder FROM merges WHERE done")
+    made = Merges(database, database.folder / LEASES, Cache(database))
+    made.clear_away()
+    assert files.is_complete(Path(folder))
+    ends(database, 5)
+    made.clear_away()
+    assert not Path(folder).exists()
+    with database.reading() as reading:
+        assert reading.column("SELECT count(*) FROM merges") == [0]
+
+
 WHAT = st.one_of(
     st.tuples(st.just("begins"), st.integers(0, 2)),
     st.tuples(st.just("ends"), st.integers(0, STEPS + 2)),

@@ -219,17 +219,19 @@ NOWHERE: Mapping[str, Any] = FrozenDict()
 
 
 class PlannedGPUs(NamedTuple):
-    """The GPUs of one type that the plan gives to a job, and its present seats on the type."""
+    """The GPUs of one type that the plan gives to a job, and its present seats on the type.
+
+    Attributes
+    ----------
+    stays:
+        Whether it keeps its number of GPUs of the type, so that it can keep its servers.
+    """
 
     job: Job
     gpu_type: str
     gpus: int
     before: Mapping[str, int]
-
-    @property
-    def stays(self) -> bool:
-        """Whether it keeps its number of GPUs of the type, so that it can keep its servers."""
-        return bool(self.before) and sum(self.before.values()) == self.gpus
+    stays: bool
 
 
 class PlacementRun:
@@ -262,9 +264,11 @@ class PlacementRun:
         rows, columns = np.nonzero(x)
         self.planned: list[PlannedGPUs] = []
         for i, k, n in zip(rows.tolist(), columns.tolist(), x[rows, columns].tolist(), strict=True):
-            there, t = self.placed.get(names[i], NOWHERE), types[k]
-            before = {server: m for server, gpus in there.items() if (m := gpus.get(t, 0))} if there else NOWHERE
-            self.planned.append(PlannedGPUs(jobs[names[i]], t, n, before))
+            there, t, before = self.placed.get(names[i], NOWHERE), types[k], NOWHERE
+            if there:
+                before = {server: m for server, gpus in there.items() if (m := gpus.get(t, 0))}
+            stays = bool(before) and sum(before.values()) == n
+            self.planned.append(PlannedGPUs(jobs[names[i]], t, n, before, stays))
         self.free = {t: FreeGPUs(self.cluster.seats[t]) for t in types}
         self.hosts: dict[str, dict[str, Mapping[str, int]]] = {}  # job -> GPU type -> server -> GPUs
         self.waiting: dict[str, WaitReason] = {}
@@ -282,7 +286,7 @@ class PlacementRun:
                 spread.append(one)
         for one in sorted(others, key=lambda one: rank(one.job, one.gpus)):
             if one.job.name not in self.waiting:
-                self._place(*one)
+                self._place(*one[:4])
         if consolidate:
             self._consolidate(spread)
         return self._placement([*spread, *others])
@@ -321,7 +325,7 @@ class PlacementRun:
             return one.job.checkpoint_bytes / min(self.cluster.by_name[s].nic_bytes_per_s for s in one.before)
 
         placed = [one for one in spread if one.job.name not in self.waiting]
-        for job, t, n, before in sorted(placed, key=migration_seconds):
+        for job, t, n, before, _ in sorted(placed, key=migration_seconds):
             self._release(job.name, t)
             seats = pack(n, self.free[t], before)
             self._take(job.name, t, before if seats is None or len(seats) > 1 else seats)
@@ -331,11 +335,12 @@ class PlacementRun:
         extra, moved = dict[str, int](), set[str]()
         for one in loose:
             name = one.job.name
-            seats = self.hosts.get(name, NOWHERE).get(one.gpu_type, one.before)  # a job that waits moves nowhere
-            if seats is not one.before and one.stays:
+            if name in self.waiting:  # moves nowhere
+                continue
+            seats = self.hosts[name][one.gpu_type]
+            if one.stays and seats is not one.before:
                 moved.add(name)
-            several = len(seats) > 1 and name not in self.waiting
-            if several and (more := len(seats) - self._fewest(one.gpu_type, one.gpus)):
+            if len(seats) > 1 and (more := len(seats) - self._fewest(one.gpu_type, one.gpus)):
                 extra[name] = extra.get(name, 0) + more
         hosts = {job: by_server(seats) for job, seats in self.hosts.items() if seats}
         given_up = {"split": len(extra), "extra_servers": sum(extra.values()), "moved": len(moved)}

@@ -6,7 +6,7 @@ simulator and the executor only get decisions that the cluster can carry out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -209,7 +209,7 @@ class DecisionSteps:
             placement = self.placer(plan, instance)
         if placement is not None:
             check_placement(plan, placement, instance)
-            x[[plan.entities.position[name] for name in placement.waiting if name in plan.entities.position]] = 0.0
+            x = _without(x, placement.waiting, plan.entities)
             if twice := given_up.keys() & placement.given_up.keys():
                 raise InvalidPlan(f"plan and placement both report the loss {min(twice)!r}; rename one")
             given_up |= placement.given_up
@@ -286,8 +286,9 @@ def _fluid(result: Allocation) -> Decision:
 
 def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
     """(n,) work per second of each whole gang; its slowest GPU type sets the rate, [OEF, section 4.4]."""
-    slowest = np.where(gpus > 0, jobs.task_speed, np.inf).min(axis=1)
-    return np.asarray(np.where(gpus.any(axis=1), slowest, 0.0))
+    rows, rate = np.flatnonzero(gpus.any(axis=1)), np.zeros(len(gpus))
+    rate[rows] = np.where(gpus[rows] > 0, jobs.task_speed[rows], np.inf).min(axis=1)
+    return rate
 
 
 def check_capacity(entities: Entities, gpus: Floats) -> None:
@@ -321,7 +322,9 @@ def check_whole_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int
         if name not in entities.position:
             raise InvalidPlan(f"the placement forks job {name!r}, which the plan does not have")
         gangs[entities.position[name]] = number
-    wrong = (total != 0) & (total != gangs * entities.demand) | (gpus != np.rint(gpus)).any(axis=1)
+    wrong = (total != 0) & (total != gangs * entities.demand)
+    if (parts := gpus != np.rint(gpus)).any():
+        wrong |= parts.any(axis=1)
     for e in np.flatnonzero(wrong).tolist() if wrong.any() else ():
         right = f"it runs on {entities.demand[e]:g} or on none"
         if gangs[e] != 1:
@@ -358,6 +361,15 @@ def check_replicas(job: Job, hosts: Hosts, replicas: Mapping[str, Sequence[int]]
             )
 
 
+def _without(gpus: Floats, waiting: Collection[str], jobs: Entities) -> Floats:
+    """``gpus`` without those of jobs that wait."""
+    if not waiting:
+        return gpus
+    gpus = gpus.copy()
+    gpus[[jobs.position[name] for name in waiting if name in jobs.position]] = 0.0
+    return gpus
+
+
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
     """Raise :class:`InvalidPlan` unless every planned job is placed as planned or waits, and no server is overused."""
     jobs, used = plan.entities, dict[tuple[str, str], int]()
@@ -375,14 +387,14 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
                     raise InvalidPlan(
                         f"job {name!r} is placed on {counted(n, 'GPU')} of {t!r} on server {server!r}; not below 0"
                     )
-                used[server, t] = used.get((server, t), 0) + n
+                seat = server, t
+                used[seat] = used.get(seat, 0) + n
                 if t in types:
                     cells.append(row + types[t])
                     numbers.append(n)
     on_servers = np.bincount(np.array(cells, dtype=np.intp), numbers, jobs.speed.size).reshape(jobs.shape)
-    planned = plan.x.copy()
-    planned[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
-    for e, k in np.argwhere(on_servers != planned)[:1].tolist():
+    planned = _without(plan.x, placement.waiting, jobs)
+    for e, k in () if np.array_equal(on_servers, planned) else np.argwhere(on_servers != planned)[:1].tolist():
         raise InvalidPlan(
             f"job {jobs.names[e]!r} is placed on {counted(float(on_servers[e, k]), 'GPU')} of {jobs.types[k]!r}; "
             f"the plan has {plan.x[e, k]:g}"

@@ -168,7 +168,7 @@ class ClusterObserver:
             ready, unknown = list[Row](), list[tuple[Row, Sequence[str]]]()
             for row in jobs:
                 spec, known = spec_of(row), speeds.of(row["id"])
-                if self._is_impossible(spec, known, memory):
+                if speeds.out_of_memory_on(row["id"]) and self._is_impossible(spec, known, memory):
                     self._fail(connection, row)
                 elif row["id"] in new and (left := to_profile(spec, known, memory, capacity)):
                     unknown.append((row, left))
@@ -177,9 +177,7 @@ class ClusterObserver:
         return ready, unknown, speeds
 
     def _is_impossible(self, spec: JobSpec, known: Mapping[str, Speed], memory: Mapping[str, float]) -> bool:
-        """Whether it ran out of memory, and no GPU type is left, not even on nodes that are down."""
-        if all(speed.feasible for speed in known.values()):
-            return False
+        """Whether no GPU type is left for a job that ran out of memory, not even on nodes that are down."""
         types = capacity_of(self.monitor.nodes).keys() | memory.keys()  # also lost GPUs
         return bool(types) and not allowed_types(spec, known, memory, types)
 

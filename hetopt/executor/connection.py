@@ -19,7 +19,7 @@ def uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?mode=rw"
 
 
-sqlite3.register_converter("BOOLEAN", lambda text: text != b"0")
+sqlite3.register_converter("BOOLEAN", b"0".__ne__)
 
 
 class Connection(sqlite3.Connection):

@@ -206,15 +206,18 @@ class LeaseManager:
         for tag in alive & self._observed.keys():
             self._observed[tag].ended = None
         ended, failed, self._failed = phases.keys() - alive, self._failed, set()
-        self._passes, turns = self._passes + 1, math.ceil(sum(one.is_training for one in leases) / MAX_REPORTS) or 1
+        training = {one.tag for one in leases if one.is_training}
+        self._passes, turns = self._passes + 1, math.ceil(len(training) / MAX_REPORTS) or 1
+        unended = training - ended
+        quiet = unended - failed
         reports = [
             LeaseReport(one, self._observed[one.tag].claims)
             for one in leases
-            if not one.is_training or one.tag in ended | failed or (one.id + self._passes) % turns == 0
+            if one.tag not in quiet or (one.id + self._passes) % turns == 0
         ]
         self._record(reports)
         for report in reports:
-            if report.lease.is_training and report.lease.tag not in ended and report.trains_on:
+            if report.lease.tag in unended and report.trains_on:
                 continue
             self._isolated(report.lease, partial(self._advance, report, phases.get(report.lease.tag)))
         if strays := alive - self._observed.keys():

@@ -55,8 +55,8 @@ class LeaseReport:
     @property
     def trains_on(self) -> bool:
         """Whether it has begun on all its nodes, and has no file of an end; False may also mean: not known."""
-        begun = len(self.known) == len(self.ranks) and not any(CONTROLLER in claim for claim in self.known.values())
-        return begun and bool(self._there) and not any(name.startswith("exit") for name in self._there)
+        begun = len(self.known) == len(self.ranks) and not [1 for claim in self.known.values() if CONTROLLER in claim]
+        return begun and bool(self._there) and not [1 for name in self._there if name.startswith("exit")]
 
     @property
     def is_absent(self) -> bool:

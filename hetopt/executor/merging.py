@@ -184,11 +184,16 @@ class Merges:
                 connection.change("DELETE FROM merges WHERE id IN (SELECT value FROM json_each(:gone))", gone=gone)
 
     def _passed(self) -> list[tuple[int, str]]:
-        """Finished merges with their folders, of which an open merge may have the same."""
+        """Finished merges with their folders, of which an open merge may have the same.
+
+        A job whose row was deleted by hand has no checkpoint; a lease of it may still resume from one.
+        """
         query = """
-            SELECT merges.id, merges.folder FROM merges JOIN jobs ON jobs.id = merges.job
+            SELECT merges.id, merges.folder FROM merges LEFT JOIN jobs ON jobs.id = merges.job
             WHERE merges.done = 1 AND merges.folder IS NOT jobs.checkpoint
-                AND merges.folder NOT IN (SELECT folder FROM merges WHERE done = 0)"""
+                AND merges.folder NOT IN (SELECT folder FROM merges WHERE done = 0)
+                AND merges.folder NOT IN (
+                    SELECT resume_dir FROM leases WHERE state != 'sealed' AND resume_dir IS NOT NULL)"""
         with self.database.reading() as connection:
             return list(connection.execute(query))
 

@@ -61,7 +61,7 @@ class NodeMonitor:
         self.nodes, self._leases, self.news, content = nodes, leases, self.news + 1, {}
         for node in self.nodes:
             fields = {
-                "gpus": capacity_of([node]),
+                "gpus": node.gpus,
                 "up": node.up,
                 "note": node.note,
                 "memory_bytes": dict(node.memory_bytes),
@@ -206,7 +206,11 @@ class NodeMonitor:
 
 def capacity_of(nodes: Iterable[Node]) -> dict[str, int]:
     """GPU type -> GPUs."""
-    return dict(Counter(seat.gpu_type for node in nodes for seat in node.seats))
+    found: dict[str, int] = {}
+    for node in nodes:
+        for gpu_type, number in node.gpus.items():
+            found[gpu_type] = found.get(gpu_type, 0) + number
+    return found
 
 
 def _with(node: Node, seats: Iterable[Seat]) -> Node:

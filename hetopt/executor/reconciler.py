@@ -244,7 +244,8 @@ def moved_targets(
     needs = Counter[tuple[str, str]]()
     for target in needed:
         for node, gpus in target.seats.items():
-            needs.update({(node, gpu_type): number for gpu_type, number in gpus.items()})
+            for gpu_type, number in gpus.items():
+                needs[node, gpu_type] += number
     spare, moved = [], []
     for seat in free:
         if needs[seat.node, seat.gpu_type] > 0:

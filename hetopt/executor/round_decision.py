@@ -122,7 +122,7 @@ def cluster_of(nodes: Iterable[Node], types: Sequence[str] = ()) -> Cluster | No
         return None
     memory = memory_of(nodes)
     every = dict.fromkeys([*types, *capacity_of(nodes)])
-    servers = tuple(Server(node.name, capacity_of([node])) for node in nodes)
+    servers = tuple(Server(node.name, node.gpus) for node in nodes)
     return Cluster(tuple(GPUType(t, memory.get(t)) for t in every), servers)
 
 

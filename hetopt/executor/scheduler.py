@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -213,7 +212,7 @@ class Scheduler:
         """Nodes and jobs on which a decision without rounds depends; made again where what is read has changed."""
         basis_of = state.nodes, state.jobs, state.speeds
         if any(a is not b for a, b in zip(basis_of, self._basis_of, strict=True)):
-            nodes = [(node.name, Counter(seat.gpu_type for seat in node.seats)) for node in state.nodes]
+            nodes = [(node.name, node.gpus) for node in state.nodes]
             jobs = [(row["id"], state.speeds.out_of_memory_on(row["id"])) for row in state.jobs]
             self._basis_of, self._basis_found = basis_of, (nodes, jobs)
         return self._basis_found

@@ -98,10 +98,10 @@ def stall_reason(states: JobStates, present: Collection[int]) -> str:
 
 
 @contextmanager
-def _garbage_kept() -> Iterator[None]:
+def garbage_kept() -> Iterator[None]:
     """Collect no garbage meanwhile.
 
-    The many lists of a decision live only briefly, and each collection looks through all objects. Unlike Pyomo's
+    Most lists of a decision or a table live only briefly, and each collection looks through all objects. Unlike Pyomo's
     ``PauseGC``, this may overlap in several threads.
     """
     enabled = gc.isenabled()
@@ -159,7 +159,7 @@ class PolicyDecider:
         last = self._last  # what jobs hold now, unless a failure has taken it
         if last is not None and not np.array_equal(self.states.held[who], last.gpus):
             last = None
-        with _garbage_kept():
+        with garbage_kept():
             decision, self.state = self.steps(instance, self.state, last)
         took = clock.perf_counter() - began
         self.last_decision, self._last = time, decision

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
@@ -99,17 +100,25 @@ class Dispatcher:
 
     def _release(self, i: int, stays: Collection[str] = ()) -> None:
         """Free the GPUs of job i, whose work is recorded; it keeps its dataset on the servers where it ``stays``."""
-        self.states.release(i)
+        self.states.release([i])
         if self.model.disks is not None:
             where = self.states.where[i] or {}
             self.model.leave(i, {place: n for place, n in where.items() if place[0] not in stays}, self.time)
         self.record.end_span(self.time, self.states.jobs[i].name)
 
-    def preempt(self, who: Iterable[int]) -> None:
+    def preempt(self, who: Sequence[int]) -> None:
         """Take the GPUs of running jobs without loss of work, for a decision or at the end of the simulation."""
-        for i in who:
-            self.record_work(i)
-            self._release(i)
+        states, view = self.states, self.view
+        if not who:
+            return
+        for i in who if states.forked else ():
+            if i in states.forked:
+                self.record_work(i)
+        rates = [view.throughput(i, states.held[i], states.rate.item(i)) for i in who] if view.owner else repeat(0.0)
+        for i, work, lost, rate in zip(who, *states.stop(who, self.time), rates, strict=False):
+            self.record.end_span(self.time, states.jobs[i].name, work, lost, rate)
+            if self.model.disks is not None:
+                self.model.leave(i, states.where[i] or {}, self.time)
 
     def fail(self, i: int, server: str = "") -> None:
         """Take the GPUs of job i, and its work since the last checkpoint, which is on shared storage.

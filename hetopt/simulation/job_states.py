@@ -10,6 +10,7 @@ whole gang on one server. The work of all copies counts (HadarE). A copy that ha
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -125,6 +126,20 @@ class JobStates:
         begun = since if since > ready else ready if ready < time else time
         return min(self.rate.item(i) * (time - begun), self.left.item(i)), begun - since
 
+    def stop(self, who: Sequence[int], time: float) -> tuple[list[float], list[float]]:
+        """Free the GPUs of running jobs: their work since the last record, now recorded, and the seconds they lost."""
+        at = np.array(who)
+        since, ready = self.since[at], self.ready[at]
+        begun = np.maximum(since, np.minimum(ready, time))
+        done = np.minimum(self.rate[at] * (time - begun), self.left[at])
+        self.left[at] -= done
+        self.since[at] = time
+        lost = (begun - since).tolist()
+        for i, seconds in zip(who, lost, strict=True):
+            self.lost[i] += seconds
+        self.release(who)
+        return done.tolist(), lost
+
     def left_at(self, time: float, who: Positions) -> Floats:
         """(m,) work that jobs have left at ``time``."""
         trained = np.maximum(time - np.maximum(self.since[who], self.ready[who]), 0.0)
@@ -149,11 +164,13 @@ class JobStates:
         self.ran[i] = True
         self.failed.discard(i)
 
-    def release(self, i: int) -> None:
-        """Free the GPUs of job i."""
-        self._stamp[i] += 1
-        self.number_running -= 1
-        self.running[i], self.rate[i], self.held[i] = False, 0.0, 0.0
+    def release(self, who: Sequence[int]) -> None:
+        """Free the GPUs of running jobs."""
+        for i in who:
+            self._stamp[i] += 1
+        self.number_running -= len(who)
+        at = np.array(who) if len(who) > 1 else who[0]
+        self.running[at], self.rate[at], self.held[at] = False, 0.0, 0.0
         if len(self._ending) > 64 + 4 * len(self.jobs):  # most entries of the heap are void
             self._ending = [entry for entry in self._ending if self._stamp[entry[1]] == entry[2]]
             heapify(self._ending)

@@ -203,11 +203,14 @@ class Recorder:
         span.lost += lost
         span.throughput = throughput
 
-    def end_span(self, time: float, key: Key) -> None:
-        """End the span of the job (or copy), if it has one."""
+    def end_span(
+        self, time: float, key: Key, work: float = 0.0, lost: float = 0.0, throughput: float | None = None
+    ) -> None:
+        """End the span of the job (or copy), if it has one, after the last progress as of :meth:`progress`."""
         span = self._open.pop(key, None)
         if span is not None and time > span.start:
-            span.end = time
+            span.end, span.work, span.lost = time, span.work + work, span.lost + lost
+            span.throughput = span.throughput if throughput is None else throughput
             self.spans.append(span)
 
     def log(self, jobs: dict[str, Any], end: float) -> Log:

@@ -25,7 +25,7 @@ from hetopt.decisions.system import DecisionSteps, System
 from hetopt.errors import InvalidOption, Stalled
 from hetopt.formulations.policies import Policy
 from hetopt.formulations.traits import traits_of
-from hetopt.simulation.deciders import Decider, OnlineDecider, PolicyDecider, stall_reason
+from hetopt.simulation.deciders import Decider, OnlineDecider, PolicyDecider, garbage_kept, stall_reason
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.execution_model import ExecutionModel
@@ -374,10 +374,12 @@ class Simulator:
     def _close(self, time: float) -> bool:
         """End the simulation: record the work done until then."""
         self.dispatcher.time = time
-        self.dispatcher.preempt([i for i in self.present if self.states.running[i]])
+        for i in [i for i in self.present if self.states.running[i]]:
+            self.dispatcher.preempt([i])
         self.record.end_round(time)
         return False
 
     def log(self) -> Log:
         """The tables."""
-        return self.record.log(self.states.rows(self.time), self.time)
+        with garbage_kept():
+            return self.record.log(self.states.rows(self.time), self.time)

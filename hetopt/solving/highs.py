@@ -42,6 +42,16 @@ class _Quiet(highspy.Highs):  # type: ignore[misc]
         self.setOptionValue("output_flag", False)
 
 
+_QUIET = highspy.HighsOptions()
+_QUIET.output_flag = False
+
+_idle: list[_Quiet] = []
+"""HiGHS objects of ended sessions, as new: a tenth of a small solve goes to creating and deleting one."""
+
+MOST_IDLE = 8
+"""Most objects that are kept."""
+
+
 class Session:
     """A linear or integer program in HiGHS that can be changed and re-solved with a warm start.
 
@@ -101,13 +111,23 @@ class Session:
         self._is_integer: bool
         self._new_rows: list[Cuts]
         self._new_entries: dict[tuple[int, int], float]
-        self._highs = _Quiet()
+        try:
+            self._highs = _idle.pop()
+        except IndexError:
+            self._highs = _Quiet()
         self._configure()
         for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
         if primal:
             self._highs.setOptionValue("simplex_strategy", _PRIMAL)
         self.load(program)
+
+    def __del__(self) -> None:
+        """Keep the HiGHS object for another session, unless a large program has left much memory with it."""
+        if hasattr(self, "_program") and self._program.A.nnz < LITTLE and len(_idle) < MOST_IDLE:
+            self._highs.clearModel()
+            self._highs.passOptions(_QUIET)
+            _idle.append(self._highs)
 
     def load(self, program: LinearProgram) -> None:
         """Replace the program; the next solve starts cold unless :meth:`start_at` is called."""

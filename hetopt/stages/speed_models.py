@@ -57,10 +57,10 @@ class _Rates:
         self.known: dict[tuple[object, ...], float] = {}
 
     def __call__(self, job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
-        slowest = min([t for gpus in hosts.values() for t, n in gpus.items() if n], key=job.throughput.__getitem__)
+        types = [t for gpus in hosts.values() for t, n in gpus.items() if n]
         if not (job.stages and replicas):
-            return job.throughput[slowest]
-        pipeline = self._pipeline(job, slowest)
+            return min([job.throughput[t] for t in types])
+        pipeline = self._pipeline(job, min(types, key=job.throughput.__getitem__))
         key = (pipeline, *((*self.bandwidth[m], own) for m, own in replicas.items()))
         if key not in self.known:
             names = tuple(replicas)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, cast
 
 from hetopt.checks import FrozenDict, shown
@@ -62,6 +63,11 @@ class Node:
         object.__setattr__(self, "memory_bytes", FrozenDict(self.memory_bytes))
         object.__setattr__(self, "used", FrozenDict(self.used))
         object.__setattr__(self, "busy", FrozenDict(self.busy))
+
+    @cached_property
+    def gpus(self) -> Mapping[str, int]:
+        """GPU type -> GPUs, in use or not."""
+        return FrozenDict(Counter(seat.gpu_type for seat in self.seats))
 
 
 class Phase(StrEnum):
