@@ -221,6 +221,19 @@ def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
     return best
 
 
+def levelling(able: Floats, excess: Floats) -> tuple[Positions, Positions, Positions, Floats]:
+    """(envious, envied, type, excess) of envy rows that move the positive ``excess`` (n, k) of columns to large ones.
+
+    Those are the ones with most weight times speed, ``able`` (n, k), on each type. Errors of multipliers raise the
+    columns of small tenants most, and count little in those of large ones.
+    """
+    large, types = able.argmax(axis=0), np.arange(able.shape[1])
+    excess = np.where(able[large, types] > 0, np.maximum(excess, 0.0), 0.0)
+    excess[large, types] = 0.0
+    envied, on = np.nonzero(excess)
+    return large[on], envied, on, excess[envied, on]
+
+
 def _equal_split(market: BundleMarket) -> EnvyFreeBundles:
     """Equal bundles: optimal for a single taste, and for tastes that are equal within the accuracy of the proof."""
     none = np.empty(0, dtype=np.intp)
@@ -320,16 +333,14 @@ class _Iterate:
         return float(np.maximum((gain / self.market.weight[:, None]).max(axis=0), 0.0) @ self.market.capacity)
 
     def _levelled(self) -> Floats:
-        """Reduced gains with envy rows of large tenants that take away by how much columns exceed prices."""
+        """Reduced gains with the rows of :func:`levelling` for what columns exceed prices by."""
         market, gain = self.market, self.reduced_gain()
-        able = market.taste * market.weight[:, None]
-        large = able.argmax(axis=0)
-        excess = np.maximum(gain - market.weight[:, None] * self.price, 0.0)
-        excess[large, np.arange(len(large))] = 0.0
-        dual = excess / market.taste[large, np.arange(len(large))]
-        gain = gain - dual @ market.taste[large]
-        np.add.at(gain, large, dual.sum(axis=0)[:, None] * market.taste[large])
-        return np.asarray(gain)
+        weight = market.weight[:, None]
+        envious, envied, on, excess = levelling(market.taste * weight, gain - weight * self.price)
+        moved = (excess / market.taste[envious, on])[:, None] * market.taste[envious]
+        np.subtract.at(gain, envied, moved)
+        np.add.at(gain, envious, moved)
+        return gain
 
     def with_rows(self, gap: float) -> _Iterate:
         """With rows of least slack among those left out, in late steps only violated ones, and without idle rows."""
