@@ -36,7 +36,11 @@ PEER = 100
 
 @pytest.mark.parametrize(("tenants", "few", "seconds"), CASES)
 def test_cooperative(benchmark: BenchmarkFixture, full: bool, tenants: int, few: int, seconds: float) -> None:
-    """Proven optima on every family, equal to those of HiGHS."""
+    """Proven optima on every family, equal to those of HiGHS.
+
+    The gap is ``GAP``, not ``PROVEN``: optima of ``integers`` and ``roofline`` are far from unique, so that bundles
+    keep changing, and errors of the equations (up to 5e-7 at 1,000 tenants) remain.
+    """
     size, seeds = (tenants, SEEDS) if full else (few, 1)
 
     def make(family: Family, seed: int) -> hetopt.Instance:

@@ -70,10 +70,10 @@ REGULAR = 1e-13
 """Regularisation of the capacity rows' matrix in the interior-point method: added to the diagonal, relative to it.
 Hundreds of times the rounding error, and small enough for one refinement step to correct."""
 
-RELAXED = 1e-9
+RELAXED = 1e-10
 """Part of the change of a multiplier by which its equation may move in a step of the interior-point method for bundles.
-Ten times that for envy rows, of which many are nearly the same. Larger values show in the gap where bundles are not
-unique and keep changing; with smaller ones, steps lose too many digits."""
+Ten times that for envy rows, of which many are nearly the same. With larger values the gap falls slowly where bundles
+are not unique and keep changing; with smaller ones, steps lose too many digits."""
 
 WORK = 1e-9
 """Work left below this part of a job's total work counts as 0: rounding of rates times seconds leaves this much.

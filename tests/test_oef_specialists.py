@@ -16,7 +16,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef import bundle_interior_point
+from hetopt.models.oef import bundle_interior_point, cooperative_method
 from hetopt.models.oef.cooperative_method import bundled_point, by_bundles
 from hetopt.models.oef.noncooperative_method import by_prices
 from hetopt.programs.compiled import Compiled
@@ -186,6 +186,21 @@ def test_the_simplex_method_continues_where_steps_end(steps: int, monkeypatch: p
     assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
     assert point.bound - point.objective <= EQUAL * point.bound
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
+
+
+def test_at_the_time_limit_of_the_simplex_method_the_bundles_remain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it has found no usable point by then."""
+
+    def late(*_: object) -> Point:
+        raise hetopt.NotSolved("late", "time_limit")
+
+    monkeypatch.setattr(bundle_interior_point, "STEPS", 2)
+    monkeypatch.setattr(cooperative_method, "optimise", late)
+    inst = market(60, 5, 4)
+    point = by_bundles(compiled(ENVY_FREE, inst), Options())
+    assert point.status == "time_limit"
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
+    assert point.objective <= plain(ENVY_FREE, inst) * (1 + EQUAL) <= point.bound * (1 + EQUAL) ** 2
 
 
 def test_cooperative_where_no_tenant_can_use_a_gpu_that_there_is() -> None:

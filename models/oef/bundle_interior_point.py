@@ -24,11 +24,15 @@ errors of the elimination; changes of prices are unknowns in it, since capacity 
 **Regularisation.** Tenants of nearly the same taste keep the slack between them near 0 and its multiplier large, and
 parts of bundles may be free. Each equation may therefore move by a small multiple (``RELAXED``) of the change of its
 multiplier, in early steps by more (``EARLY_RELAXED``): clusters of nearly equal tastes otherwise allow only short
-steps. Changes vanish at the end, so the limit is the exact optimum.
+steps. Changes vanish at the end, so the limit is the exact optimum. Rows may further be violated by ``mu / F^2`` times
+their multiplier. Two tenants at a small distance a would have slacks of about a and multipliers ``mu / a`` in both
+directions, which almost cancel; now they are about F at most. As mu falls, the violation vanishes.
 
 **Pairs.** Few of the n (n - 1) rows matter. The first are those with least slack in a menu that separates all tastes;
 early steps add rows with less slack than most of a tenant's rows and drop rows with much more, late steps add violated
-ones.
+ones. Among nearly equal tastes all slacks are small, and each added row disturbs the equations. A tenant whose rows
+have much less slack than a product ``mu`` allows therefore adds only rows that are violated by about that slack. So
+does each envied tenant: what it takes too much of, few others notice.
 
 **Proof.** For any f >= 0, the smallest prices for which no bundle has a positive reduced cost bound the optimum. Errors
 of f raise columns of small tenants most: further rows of large tenants take away what columns exceed the prices by.
@@ -49,7 +53,7 @@ from scipy import linalg
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.solving.options import Options
-from hetopt.tolerances import CONVERGED, FEASIBILITY, FINE, PROVEN, REGULAR, RELAXED, START
+from hetopt.tolerances import CONVERGED, FEASIBILITY, PROVEN, REGULAR, RELAXED, START
 
 STEPS = 200
 """Limit of Newton steps; markets need 10 to 130. The result at the limit is judged by its bound."""
@@ -76,6 +80,17 @@ MORE_ROWS = 3
 
 EARLY = 10.0**-4
 """Relative gap down to which rows are added before they are violated."""
+
+CROWDED = 3e-3
+"""A tenant's slacks are those of nearly equal tastes if several are below this part of a central slack. Chosen on
+``TUNING`` of the benchmarks' families, as the next two are. Half or double of ``IDLE``, ``EARLY_RELAXED``
+and ``PATIENCE`` changes the time on it by less than 5 %."""
+
+CROWDED_VIOLATION = 0.3
+"""Violation from which such a tenant adds rows in early steps, in parts of a central slack."""
+
+LARGE_DUAL = 30.0
+"""F of the module's docstring, in parts of the larger gain of the two tenants, or of the mean gain."""
 
 DROPPING = 1e-2
 """Relative gap down to which idle rows are dropped; later, bundles that are not unique would let them come and go."""
@@ -193,7 +208,7 @@ def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
             return best.joined(iterate.result(step, start.y))
         added = iterate.with_rows(found.gap)
         found = added.result(step)
-        best = best.joined(found)
+        best = found if found.proven else best.joined(found)
         if best.gap <= halved / 2:
             halved, since = best.gap, step
         enough = START if added.complementarity <= PROVEN else max(FEASIBILITY, options.gap / 2)
@@ -205,6 +220,19 @@ def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
         except linalg.LinAlgError:  # by rounding: the result is judged by its bound
             break
     return best
+
+
+def levelling(able: Floats, excess: Floats) -> tuple[Positions, Positions, Positions, Floats]:
+    """(envious, envied, type, excess) of envy rows that move the positive ``excess`` (n, k) of columns to large ones.
+
+    Those are the ones with most weight times speed, ``able`` (n, k), on each type. Errors of multipliers raise the
+    columns of small tenants most, and count little in those of large ones.
+    """
+    large, types = able.argmax(axis=0), np.arange(able.shape[1])
+    excess = np.where(able[large, types] > 0, np.maximum(excess, 0.0), 0.0)
+    excess[large, types] = 0.0
+    envied, on = np.nonzero(excess)
+    return large[on], envied, on, excess[envied, on]
 
 
 def _equal_split(market: BundleMarket) -> EnvyFreeBundles:
@@ -306,16 +334,14 @@ class _Iterate:
         return float(np.maximum((gain / self.market.weight[:, None]).max(axis=0), 0.0) @ self.market.capacity)
 
     def _levelled(self) -> Floats:
-        """Reduced gains with envy rows of large tenants that take away by how much columns exceed prices."""
+        """Reduced gains with the rows of :func:`levelling` for what columns exceed prices by."""
         market, gain = self.market, self.reduced_gain()
-        able = market.taste * market.weight[:, None]
-        large = able.argmax(axis=0)
-        excess = np.maximum(gain - market.weight[:, None] * self.price, 0.0)
-        excess[large, np.arange(len(large))] = 0.0
-        dual = excess / market.taste[large, np.arange(len(large))]
-        gain = gain - dual @ market.taste[large]
-        np.add.at(gain, large, dual.sum(axis=0)[:, None] * market.taste[large])
-        return np.asarray(gain)
+        weight = market.weight[:, None]
+        envious, envied, on, excess = levelling(market.taste * weight, gain - weight * self.price)
+        moved = (excess / market.taste[envious, on])[:, None] * market.taste[envious]
+        np.subtract.at(gain, envied, moved)
+        np.add.at(gain, envious, moved)
+        return gain
 
     def with_rows(self, gap: float) -> _Iterate:
         """With rows of least slack among those left out, in late steps only violated ones, and without idle rows."""
@@ -324,7 +350,11 @@ class _Iterate:
         slack[pairs.envious, pairs.envied] = np.inf
         np.fill_diagonal(slack, np.inf)
         small, central = self._small_slack(), np.sqrt(self.mu * value / self.lam)
-        envious, envied = _least(slack, small if gap > EARLY else -FINE * value)
+        early = np.where(small > CROWDED * central, small, -CROWDED_VIOLATION * central)
+        envious, envied = _least(slack, early if gap > EARLY else -PROVEN / 2 * value)
+        if gap > EARLY:
+            second, first = _least(slack.T / central, np.full(n, -CROWDED_VIOLATION))
+            envious, envied = np.divmod(np.union1d(envious * n + envied, first * n + second), n)
         kept = np.ones(len(self.f), dtype=bool)
         if gap > DROPPING and len(kept) > max(FEW_ROWS, FIRST_ROWS * n):
             needed = self._kept(IDLE * np.maximum(small, central))
@@ -463,11 +493,13 @@ class _Directions:
     def __init__(self, now: _Iterate) -> None:
         market, lam = now.market, now.lam
         self.now = now
-        self.row_residual = now.pairs.slack(now.y) - now.slack
+        gain = np.maximum(market.gain, 1.0)
+        held = now.mu / (LARGE_DUAL * np.maximum(gain[now.pairs.envious], gain[now.pairs.envied])) ** 2
+        self.row_residual = now.pairs.slack(now.y) - now.slack + held * now.f
         self.left_residual = market.capacity - market.weight @ now.y - now.left
         self.dual_residual = market.weight[:, None] * now.price - now.reduced_gain() - now.x
         relaxed = max(RELAXED, EARLY_RELAXED * min(now.complementarity, 1.0))
-        self.row_relaxed = 10 * relaxed * (now.value / lam)[now.pairs.envious]
+        self.row_relaxed = 10 * relaxed * (now.value / lam)[now.pairs.envious] + held
         self.left_relaxed = relaxed * market.capacity / now.price
         self.dual_relaxed = relaxed * (lam / now.y.sum(axis=1))[:, None]
         self.row_force = now.f / (now.slack + now.f * self.row_relaxed)

@@ -8,8 +8,7 @@ tastes, and :func:`proven_point` maps bundles and multipliers to the whole progr
 without i is also free of envy for i up to 2 a of its value: ``t[i].(y[j] - y[c]) <= t[c].(y[j] - y[c]) + a t[c].(y[j] +
 y[c])``, with ``t[c].y[j] <= t[c].y[c]``. So tastes closer than ``PROVEN``, or ``ALIKE``, are solved as one. Weak
 duality holds for any multipliers, but errors raise columns of small tenants most, and one such column raises a price
-for all: what it exceeds the price by is moved to a large tenant by a further envy row (:func:`_levelled`), where it
-counts little.
+for all: what it exceeds the price by is moved to a large tenant by a further envy row, where it counts little.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.entities import Entities
+from hetopt.errors import NotSolved
 from hetopt.models.fairness_components import EnvyFree, pair_of_row, row_excess, row_of_pair
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.bundle_interior_point import BundleMarket, best_bundles
+from hetopt.models.oef.bundle_interior_point import BundleMarket, best_bundles, levelling
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram, Point
 from hetopt.solving.optimising import Method, exactly, optimise
@@ -87,29 +87,18 @@ def _with_duals(compiled: Compiled, share: Floats, duals: Duals, price: Floats) 
     point = Point(
         program, share.ravel(), objective=objective, bound=bound, status="optimal", row_dual=row_dual, method="bundles"
     )
-    return point, np.maximum(per_gpu - price, 0.0)
+    return point, per_gpu - price
 
 
 def _levelled(entities: Entities, excess: Floats, duals: Duals) -> Duals:
-    """Duals that move the ``excess`` (n, k) of columns to those of the tenants with most weight times speed.
-
-    An envy row of tenant e towards o with dual f takes f weight[e] speed[e] from o and adds f weight[o] speed[e] to e:
-    the prices of small tenants, which errors of the multipliers raise most, fall at little cost to large ones.
-    """
+    """Duals with those of :func:`~hetopt.models.oef.bundle_interior_point.levelling`."""
     able = np.where(entities.allowed, entities.per_gpu, 0.0) * entities.weight[:, None]
-    large, k = able.argmax(axis=0), able.shape[1]
-    excess = np.where(able[large, np.arange(k)] > 0, excess, 0.0)
-    excess[large, np.arange(k)] = 0.0
-    second, on = np.nonzero(excess)
-    first = large[on]
-    second, first, on = (part[first != second] for part in (second, first, on))
-    n = len(able)
-    row, place = np.unique(
-        np.concatenate([row_of_pair(*duals[:2], n), row_of_pair(first, second, n)]), return_inverse=True
-    )
+    first, second, on, moved = levelling(able, excess)
+    rows = np.concatenate([row_of_pair(*duals[:2], len(able)), row_of_pair(first, second, len(able))])
+    row, place = np.unique(rows, return_inverse=True)
     dual = np.zeros(len(row))
-    np.add.at(dual, place, np.concatenate([duals[2], -excess[second, on] / able[first, on]]))
-    return *pair_of_row(row, n), dual
+    np.add.at(dual, place, np.concatenate([duals[2], -moved / able[first, on]]))
+    return *pair_of_row(row, len(able)), dual
 
 
 def _shares(entities: Entities, bundles: Floats) -> Floats:
@@ -182,7 +171,12 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
         return replace(point, status="time_limit")
     if _within(point, options.gap):
         return replace(point, status="gap")
-    found = optimise(_with_active_rows(compiled, point), options, compiled.separation())
+    try:
+        found = optimise(_with_active_rows(compiled, point), options, compiled.separation())
+    except NotSolved as failure:
+        if failure.status != "time_limit":
+            raise
+        return replace(point, status="time_limit")
     if point.bound < found.bound:
         found = replace(point, x=found.x, objective=found.objective, status=found.status, method=found.method)
     return found
