@@ -188,17 +188,20 @@ def test_the_simplex_method_continues_where_steps_end(steps: int, monkeypatch: p
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
 
 
-def test_at_the_time_limit_of_the_simplex_method_the_bundles_remain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it has found no usable point by then."""
+@pytest.mark.parametrize(("failure", "status"), [("time_limit", "time_limit"), ("error", "gap")])
+def test_where_the_simplex_method_finds_nothing_the_bundles_remain(
+    monkeypatch: pytest.MonkeyPatch, failure: str, status: str
+) -> None:
+    """By the time limit, or because it fails."""
 
     def late(*_: object) -> Point:
-        raise hetopt.NotSolved("late", "time_limit")
+        raise hetopt.NotSolved("nothing found", failure)
 
     monkeypatch.setattr(bundle_interior_point, "STEPS", 2)
     monkeypatch.setattr(cooperative_method, "optimise", late)
     inst = market(60, 5, 4)
     point = by_bundles(compiled(ENVY_FREE, inst), Options())
-    assert point.status == "time_limit"
+    assert point.status == status
     assert violation(EnvyFree(), inst, point) <= FEASIBILITY
     assert point.objective <= plain(ENVY_FREE, inst) * (1 + EQUAL) <= point.bound * (1 + EQUAL) ** 2
 
