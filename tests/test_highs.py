@@ -225,6 +225,20 @@ def test_highs_says_nothing_even_as_it_is_made() -> None:
     assert made.getOptionValue("output_flag")[1] is False
 
 
+@pytest.mark.parametrize("integer", [False, True])
+def test_a_time_limit_holds_for_one_session(integer: bool) -> None:
+    """HiGHS counts the seconds of all linear programs of an object, and those of one integer program."""
+    program = _market(6, 3)
+    program = replace(program, integer=np.full(program.shape[1], integer))
+    for limit in (None, 1e6):
+        session = Session(program, Options(time_limit=limit))
+        for _ in range(2):
+            session.solve()
+    before = 0.0 if integer else session._highs.getRunTime()
+    assert session._highs.getOptionValue("time_limit")[1] <= 1e6 + before
+    assert Session(program, Options(time_limit=1e6))._highs.getRunTime() == 0
+
+
 def test_inner_loops_get_the_same_values() -> None:
     program = _market(6, 3)
     point, (x, dual, objective) = Session(program).solve(), Session(program).values()

@@ -46,10 +46,10 @@ _QUIET = highspy.HighsOptions()
 _QUIET.output_flag = False
 
 _idle: list[_Quiet] = []
-"""HiGHS objects of ended sessions, as new: a tenth of a small solve goes to creating and deleting one."""
+"""HiGHS objects of ended sessions, as new but for their clock: a tenth of a small solve creates and deletes one."""
 
-MOST_IDLE = 8
-"""Most objects that are kept."""
+MOST_IDLE, MOST_ENTRIES = 8, 20_000
+"""Most objects that are kept, and the largest program that may have left memory with them."""
 
 
 class Session:
@@ -112,7 +112,7 @@ class Session:
         self._new_rows: list[Cuts]
         self._new_entries: dict[tuple[int, int], float]
         try:
-            self._highs = _idle.pop()
+            self._highs = _Quiet() if self.options.time_limit is not None else _idle.pop()
         except IndexError:
             self._highs = _Quiet()
         self._configure()
@@ -123,8 +123,8 @@ class Session:
         self.load(program)
 
     def __del__(self) -> None:
-        """Keep the HiGHS object for another session, unless a large program has left much memory with it."""
-        if hasattr(self, "_program") and self._program.A.nnz < LITTLE and len(_idle) < MOST_IDLE:
+        """Keep the HiGHS object for another session."""
+        if hasattr(self, "_program") and self._highs.getNumNz() < MOST_ENTRIES and len(_idle) < MOST_IDLE:
             self._highs.clearModel()
             self._highs.passOptions(_QUIET)
             _idle.append(self._highs)
@@ -350,8 +350,9 @@ class Session:
         return bool(self._run() != _Status.kInfeasible)
 
     def _run(self) -> highspy.HighsModelStatus:
-        if self.options.left is not None:  # HiGHS accumulates the time of all runs
-            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self.options.left)
+        if self.options.left is not None:
+            before = 0.0 if self._is_integer else self._highs.getRunTime()  # linear programs count the time of all runs
+            self._highs.setOptionValue("time_limit", before + self.options.left)
         if self._highs.run() == highspy.HighsStatus.kError and self._highs.getModelStatus() == _Status.kNotset:
             # The global scheduler was initialised with another number of threads.
             highspy.Highs.resetGlobalScheduler(True)
