@@ -87,14 +87,15 @@ def test_knapsacks_bound_every_plan_at_any_prices(core: Core, seed: int) -> None
         assert (used[:-1] >= core.room - core.idle).all()
 
 
-@given(cores(), st.integers(0, 9), st.sampled_from([1, 2, 99]))
+@given(cores(), st.integers(0, 9), st.sampled_from([1, 2, 99]), st.sampled_from([0, running_jobs.LARGEST]))
 @settings(max_examples=examples(60, 600), deadline=None)
-def test_which_jobs_run_bounds_every_plan_at_any_prices(core: Core, seed: int, few: int) -> None:
+def test_which_jobs_run_bounds_every_plan_at_any_prices(core: Core, seed: int, few: int, largest: int) -> None:
     """The bound, which is at least that of the relaxation, and what is lost if a job runs on a type or waits."""
     price = np.random.default_rng(seed).normal(0, 2, len(core.room))
     round_ = Round(core.cost, core.demand, core.room, core.idle, price)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running_jobs, "FEW", few)
+        patch.setattr(running_jobs, "LARGEST", largest)
         bound, runs, waits = round_.losses
     assert bound >= round_.bound
     assert min(runs.min(), waits.min()) >= 0

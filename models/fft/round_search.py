@@ -135,9 +135,10 @@ class Round:
     @cached_property
     def rounded(self) -> Positions | None:
         """(n,) type of each job in a plan near the relaxation, -1 where it waits, or None."""
-        if self.losses.bound == np.inf:
+        losses, runs = self._by_running
+        if losses.bound == np.inf or self.demand[runs].sum() != self.room.sum() - self.idle:
             return None
-        near = rounded(self.losses.runs, self.demand, self.room, self._by_running[1])
+        near = rounded(losses.runs, self.demand, self.room, runs)
         if near is None:
             return None
         return self.whole.with_numbers(self.whole.numbers_of(near), near)

@@ -14,7 +14,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.solving.blocks import Flags
 
 MANY = 4
-"""Largest gangs that must leave a type from which several jobs are moved at once."""
+"""Several jobs move at once if more GPUs must move than this many of the largest gangs have; none comes back then."""
 
 
 def rounded(loss: Floats, demand: Positions, room: Positions, runs: Flags) -> Positions | None:
@@ -29,28 +29,30 @@ def rounded(loss: Floats, demand: Positions, room: Positions, runs: Flags) -> Po
     runs:
         (n,) jobs that can run.
     """
+    sizes, size = np.unique(np.append(0, demand), return_inverse=True)
+    size = size[1:]
     choice = np.where(runs, loss.argmin(axis=1), -1)
     free = room - np.bincount(choice[runs], demand[runs], len(room)).astype(np.intp)
-    moves = [_moves(loss, demand, np.flatnonzero(choice == i), i) for i in range(len(room))]
+    moves = [_moves(loss, size, np.flatnonzero(choice == i), i) for i in range(len(room))]
     while (free < 0).any():
         best, step = np.inf, None
         for i in np.flatnonzero(free < 0).tolist():
             for h in np.flatnonzero(free > 0).tolist():
-                rate, sizes = _exchange(moves[i][0][:, h], moves[h][0][:, i], int(min(-free[i], free[h])))
+                rate, gangs = _exchange(moves[i][0][:, h], moves[h][0][:, i], sizes, int(min(-free[i], free[h])))
                 if rate < best:
-                    best, step = rate, (i, h, *sizes)
+                    best, step = rate, (i, h, *gangs)
         if step is None:
             return None
         i, h, there, back = step
         jobs = np.array([moves[i][1][there, h]])
-        if min(-free[i], free[h]) > MANY * len(moves[i][0]):
+        if min(-free[i], free[h]) > MANY * sizes[-1]:
             jobs = _cheapest(loss, demand, np.flatnonzero(choice == i), (i, h), int(min(-free[i], free[h])) // 2)
         elif back:
             choice[moves[h][1][back, i]] = i
         choice[jobs] = h
         free = room - np.bincount(choice[choice >= 0], demand[choice >= 0], len(room)).astype(np.intp)
         for type_ in (i, h):
-            moves[type_] = _moves(loss, demand, np.flatnonzero(choice == type_), type_)
+            moves[type_] = _moves(loss, size, np.flatnonzero(choice == type_), type_)
     return choice
 
 
@@ -62,22 +64,25 @@ def _cheapest(loss: Floats, demand: Positions, jobs: Positions, types: tuple[int
     return np.asarray(jobs[order[fits]])
 
 
-def _moves(loss: Floats, demand: Positions, jobs: Positions, type_: int) -> tuple[Floats, Positions]:
-    """For each demand, (., k) the least loss if one of the ``jobs`` on a type moves to another one, and that job."""
-    shape = int(demand.max()) + 1, loss.shape[1]
+def _moves(loss: Floats, size: Positions, jobs: Positions, type_: int) -> tuple[Floats, Positions]:
+    """For each size, (., k) the least loss if one of the ``jobs`` on a type moves to another one, and that job.
+
+    ``size``: (n,) position of each gang's size; 0 is no gang.
+    """
+    shape = int(size.max(initial=0)) + 1, loss.shape[1]
     least, job = np.full(shape, np.inf), np.zeros(shape, dtype=np.intp)
     more = loss[jobs] - loss[jobs, type_][:, None]
     for i in range(shape[1]):
-        order = np.argsort(-more[:, i], kind="stable")  # the last one written is the least
-        least[demand[jobs[order]], i], job[demand[jobs[order]], i] = more[order, i], jobs[order]
+        order = np.lexsort((more[:, i], size[jobs]))
+        there, first = np.unique(size[jobs[order]], return_index=True)
+        least[there, i], job[there, i] = more[order[first], i], jobs[order[first]]
     return least, job
 
 
-def _exchange(there: Floats, back: Floats, most: int) -> tuple[float, tuple[int, int]]:
-    """The least loss per GPU with which up to ``most`` GPUs move, and the sizes of the gangs that go there and back."""
+def _exchange(there: Floats, back: Floats, sizes: Positions, most: int) -> tuple[float, tuple[int, int]]:
+    """The least loss per GPU with which up to ``most`` GPUs move, and positions of the sizes that go there and back."""
     back = back.copy()
     back[0] = 0.0
-    sizes = np.arange(len(there))
     moved = sizes[:, None] - sizes
     rate = np.where((moved > 0) & (moved <= most), there[:, None] + back, np.inf) / np.maximum(moved, 1)
     at = np.unravel_index(int(rate.argmin()), rate.shape)

@@ -11,7 +11,8 @@ and how much larger it is if a job runs or waits.
 
 A plan in which job j waits although m[j] < 0, or runs although m[j] > 0, costs ``abs(m[j])`` more than that bound. So
 the jobs of least ``abs(m[j])`` suffice for the knapsack, while the others wait or run as in the relaxation: this bounds
-all plans unless the result is larger than the least ``abs(m[j])`` of the others, of which then more enter.
+all plans unless the result is larger than the least ``abs(m[j])`` of the others, of which then more enter; in any
+case, the smaller of both is a bound. Where GPUs stay idle, the constant is a lower bound, with the highest price.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from hetopt.solving.blocks import Flags
 FEW = 200
 """Jobs in the first knapsack."""
 
-MORE = 4
-"""Growth of the number of jobs while the others limit the bound."""
+MORE, LARGEST = 4, 30_000_000
+"""Growth of the number of jobs while the others limit the bound, up to this size of the table."""
 
 
 def losses_by_running(reduced: Floats, demand: Positions, used: int, relaxed: float) -> tuple[Losses, Flags]:
@@ -48,23 +49,26 @@ def losses_by_running(reduced: Floats, demand: Positions, used: int, relaxed: fl
     order = np.argsort(far, kind="stable")[: np.isfinite(least).sum()]
     while True:
         near, limit = np.sort(order[:many]), float(far[order[many]]) if many < len(order) else np.inf
-        others = least < 0
-        others[near] = False
-        room, total = used - int(demand[others].sum()), int(demand[near].sum())
+        running = least < 0
+        running[near] = False
+        room, total = used - int(demand[running].sum()), int(demand[near].sum())
         of_waiting = 2 * room > total  # the smaller table: of the jobs that wait
-        value, room = (-least[near], total - room) if of_waiting else (least[near], room)
-        core, prices = Core(value[:, None], demand[near], np.array([room]), 0, near), np.zeros(len(near))
-        cost, chosen = core.knapsacks.bound(prices) if room >= 0 else (np.inf, np.zeros((len(near), 1), dtype=bool))
+        value, fills = (-least[near], total - room) if of_waiting else (least[near], room)
+        core, prices = Core(value[:, None], demand[near], np.array([fills]), 0, near), np.zeros(len(near))
+        cost, chosen = core.knapsacks.bound(prices) if fills >= 0 else (np.inf, np.zeros((len(near), 1), dtype=bool))
         gain = max(cost - float(np.minimum(value, 0.0).sum()), 0.0)
-        if gain < limit or limit == np.inf:
+        if gain < limit or limit == np.inf or MORE**2 * len(near) * fills > LARGEST:
             break
         many *= MORE
-    if gain == np.inf:  # there is no plan
-        return Losses(gain, np.zeros_like(reduced), np.zeros_like(least)), others
+    running[near] = chosen[:, 0] != of_waiting
+    if gain == limit == np.inf:  # there is no plan
+        return Losses(gain, np.zeros_like(reduced), np.zeros_like(least)), running
+    is_limited, gain = gain >= limit, min(gain, limit)
     runs, waits = np.where(least > 0, least - gain, 0.0), np.where(least < 0, -least - gain, 0.0)
-    others[near] = chosen[:, 0] != of_waiting
-    _, inside, outside = core.knapsacks.losses(prices)
-    own = np.minimum((inside[:, 0], outside), limit - gain)
-    runs[near], waits[near] = own[::-1] if of_waiting else own
+    runs[near] = waits[near] = 0.0
+    if not is_limited:
+        _, inside, outside = core.knapsacks.losses(prices)
+        own = np.minimum((inside[:, 0], outside), limit - gain)
+        runs[near], waits[near] = own[::-1] if of_waiting else own
     other_type = reduced - np.where(np.isfinite(least), least, 0.0)[:, None]
-    return Losses(relaxed + gain, runs[:, None] + other_type, waits), others
+    return Losses(relaxed + gain, runs[:, None] + other_type, waits), running
