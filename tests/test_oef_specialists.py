@@ -262,6 +262,18 @@ def test_at_the_time_limit_shares_are_envy_free_and_the_bound_proven(
     assert own.bound >= best.objective * (1 - EQUAL)
 
 
+def test_later_bundles_are_better_when_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the last step, moved to the first ones as far as envy demands."""
+    inst = market(60, 5, 3)
+    rates = []
+    for steps in (0, 12):
+        ticks = iter(range(10**9))
+        late = SimpleNamespace(perf_counter=lambda ticks=ticks, steps=steps: 0.0 if next(ticks) <= steps else 1e9)
+        monkeypatch.setattr(options, "time", late)
+        rates.append(hetopt.solve(oef.cooperative(), inst, time_limit=1.0).certificate.objective)
+    assert rates[1] > rates[0] * (1 + EQUAL)
+
+
 def test_a_stalled_dual_simplex_is_finished_by_the_primal() -> None:
     """After a single dual iteration per solve primal simplex goes on, before and after a change."""
     inst = market(30, 4, 2)

@@ -60,7 +60,8 @@ STEPS = 200
 
 PATIENCE = 20
 """Steps without half the gap after which a gap up to half of ``options.gap`` is accepted; merging takes from the rest.
-One up to ``START`` ends the steps if complementarity is proven: errors of the equations remain, and a vertex has none.
+One up to ``START`` ends the steps after twice as many if complementarity is proven: errors of the equations remain, and
+a vertex has none.
 """
 
 FIRST_ROWS = 10
@@ -213,8 +214,9 @@ def best_bundles(market: BundleMarket, options: Options) -> EnvyFreeBundles:
         best = found if found.proven else best.joined(found)
         if best.gap <= halved / 2:
             halved, since = best.gap, step
-        enough = START if added.complementarity <= PROVEN else max(FEASIBILITY, options.gap / 2)
-        stalled = best.gap <= enough and step - since >= PATIENCE
+        is_enough = best.gap <= max(FEASIBILITY, options.gap / 2)
+        has_errors = best.gap <= START and added.complementarity <= PROVEN
+        stalled = step - since >= (PATIENCE if is_enough else 2 * PATIENCE if has_errors else np.inf)
         if best.proven or stalled or step == STEPS or not np.isfinite(found.gap):
             break
         try:
@@ -427,6 +429,7 @@ def _least(slack: Floats, limit: Floats) -> tuple[Positions, Positions]:
 def _part_without_envy(taste: Floats, bundles: Floats, envy_free: Floats) -> float:
     """The least part of the way from ``bundles`` to ``envy_free`` at which no tenant envies another."""
     here, there = (np.einsum("nk,nk->n", taste, own)[:, None] - taste @ own.T for own in (bundles, envy_free))
+    np.fill_diagonal(here, 0.0)
     envies = here < 0
     return min(1.0, float((here[envies] / (here[envies] - np.maximum(there[envies], 0.0))).max(initial=0.0)))
 

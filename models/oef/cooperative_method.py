@@ -174,7 +174,11 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
     try:
         found = optimise(_with_active_rows(compiled, point), options, compiled.separation())
     except NotSolved as failure:
+        if failure.status not in ("time_limit", "error"):
+            raise
         return replace(point, status="time_limit" if failure.status == "time_limit" else "gap")
+    if found.status == "time_limit" and found.objective < point.objective:
+        return replace(point, bound=min(point.bound, found.bound), status="time_limit")
     if point.bound < found.bound:
         found = replace(point, x=found.x, objective=found.objective, status=found.status, method=found.method)
     return found
