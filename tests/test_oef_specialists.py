@@ -262,16 +262,13 @@ def test_at_the_time_limit_shares_are_envy_free_and_the_bound_proven(
     assert own.bound >= best.objective * (1 - EQUAL)
 
 
-def test_later_bundles_are_better_when_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the last step, moved to the first ones as far as envy demands."""
-    inst = market(60, 5, 3)
-    rates = []
-    for steps in (0, 12):
-        ticks = iter(range(10**9))
-        late = SimpleNamespace(perf_counter=lambda ticks=ticks, steps=steps: 0.0 if next(ticks) <= steps else 1e9)
-        monkeypatch.setattr(options, "time", late)
-        rates.append(hetopt.solve(oef.cooperative(), inst, time_limit=1.0).certificate.objective)
-    assert rates[1] > rates[0] * (1 + EQUAL)
+def test_bundles_are_good_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After six steps: moved to the first, envy-free ones only as far as envy demands, not by rounding."""
+    inst = market(60, 5, 0)
+    best = hetopt.solve(oef.cooperative(), inst).certificate.objective
+    ticks = iter(range(10**9))
+    monkeypatch.setattr(options, "time", SimpleNamespace(perf_counter=lambda: 0.0 if next(ticks) <= 6 else 1e9))
+    assert hetopt.solve(oef.cooperative(), inst, time_limit=1.0).certificate.objective > 0.99 * best
 
 
 def test_a_stalled_dual_simplex_is_finished_by_the_primal() -> None:
