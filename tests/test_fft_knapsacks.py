@@ -109,7 +109,7 @@ def test_which_jobs_run_bounds_every_plan_at_any_prices(core: Core, seed: int, f
 def test_a_rounded_relaxation_is_a_plan(core: Core, seed: int) -> None:
     price = np.random.default_rng(seed).normal(0, 2, len(core.room))
     round_ = Round(core.cost, core.demand, core.room, core.idle, price)
-    if (choice := round_.rounded) is not None:
+    if (choice := round_.first_plan) is not None:
         check(round_, choice, None)
 
 
@@ -117,7 +117,7 @@ def test_identical_jobs_are_spread_over_identical_types() -> None:
     """All of 200 jobs are on one of five types before the exchanges."""
     demand, room = np.arange(200) % 3 + 1, np.array([70, 80, 80, 80, 89])
     round_ = Round(np.ones((200, 5)), demand, room, 0, np.ones(5))
-    choice = round_.rounded
+    choice = round_.first_plan
     assert choice is not None
     check(round_, choice, 200.0)
 

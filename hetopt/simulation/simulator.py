@@ -374,8 +374,7 @@ class Simulator:
     def _close(self, time: float) -> bool:
         """End the simulation: record the work done until then."""
         self.dispatcher.time = time
-        for i in [i for i in self.present if self.states.running[i]]:
-            self.dispatcher.preempt([i])
+        self.dispatcher.preempt([i for i in self.present if self.states.running[i]])
         self.record.end_round(time)
         return False
 

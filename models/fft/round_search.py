@@ -133,7 +133,7 @@ class Round:
         return self._by_running[0]
 
     @cached_property
-    def rounded(self) -> Positions | None:
+    def first_plan(self) -> Positions | None:
         """(n,) type of each job in a plan near the relaxation, -1 where it waits, or None."""
         losses, runs = self._by_running
         if losses.bound == np.inf or self.demand[runs].sum() != self.room.sum() - self.idle:
@@ -223,7 +223,7 @@ class _Search:
         self.cost, self.slack, self.bound = np.inf, 0.0, round_.losses.bound
         _, runs, waits = round_.losses
         certain = (runs <= 0) & (waits > 0)[:, None]  # best places of running jobs: in every core
-        self.losses = np.sort(np.append(runs[np.isfinite(runs) & ~certain], waits[waits > 0]))
+        self.widths = np.sort(np.append(runs[np.isfinite(runs) & ~certain], waits[waits > 0]))
         self.passes, self.method = 0, "knapsacks"
         self.prices = round_.prices.copy()
         if start is not None:
@@ -254,12 +254,12 @@ class _Search:
     @property
     def needed(self) -> int:
         """Number of places that a plan below the target may have."""
-        return int(np.searchsorted(self.losses, self.target - self.round.losses.bound))
+        return int(np.searchsorted(self.widths, self.target - self.round.losses.bound))
 
     def _explore(self, many: int) -> bool:
         """Search the core of this many places; whether it was the last one."""
         round_ = self.round
-        width = float(self.losses[many]) if many < len(self.losses) else np.inf
+        width = float(self.widths[many]) if many < len(self.widths) else np.inf
         largest = self.target - round_.losses.bound
         if np.isfinite(largest):
             width = min(max(width, 2 * self.slack), largest)
@@ -322,11 +322,11 @@ class _Search:
     def _first(self) -> None:
         """Search for a first plan: near the relaxation, and if it is not good, on an ascent."""
         round_ = self.round
-        if (plan := round_.rounded) is not None:
+        if (plan := round_.first_plan) is not None:
             self._take(plan)
         if self._is_done():
             return
-        core = round_.core(float(self.losses[FIRST]) if len(self.losses) > FIRST else np.inf)
+        core = round_.core(float(self.widths[FIRST]) if len(self.widths) > FIRST else np.inf)
         if core is None or core.knapsacks.cells > LARGEST:
             return
         prices = self.prices[core.jobs]

@@ -25,14 +25,15 @@ errors of the elimination; changes of prices are unknowns in it, since capacity 
 parts of bundles may be free. Each equation may therefore move by a small multiple (``RELAXED``) of the change of its
 multiplier, in early steps by more (``EARLY_RELAXED``): clusters of nearly equal tastes otherwise allow only short
 steps. Changes vanish at the end, so the limit is the exact optimum. Rows may further be violated by ``mu / F^2`` times
-their multiplier. Two tenants at a small distance a would have slacks of about a and multipliers ``mu / a`` in both
-directions, which almost cancel; now they are about F at most. As mu falls, the violation vanishes.
+their multiplier (F: ``LARGE_DUAL``). Two tenants at a small distance a would have slacks of about a and multipliers
+``mu / a`` in both directions, which almost cancel; now they are about F at most. As mu falls, the violation vanishes.
 
 **Pairs.** Few of the n (n - 1) rows matter. The first are those with least slack in a menu that separates all tastes;
 early steps add rows with less slack than most of a tenant's rows and drop rows with much more, late steps add violated
-ones. Among nearly equal tastes all slacks are small, and each added row disturbs the equations. A tenant whose rows
-have much less slack than a product ``mu`` allows therefore adds only rows that are violated by about that slack. So
-does each envied tenant: what it takes too much of, few others notice.
+ones. Among nearly equal tastes all slacks are small, and each added row disturbs the equations. A slack
+is central if its product with an equal multiplier, both in units of the tenant's value, is mu. A tenant with rows of
+much less slack therefore adds only rows that are violated by about a central slack. So does each envied tenant: what
+it takes too much of, few others notice.
 
 **Proof.** For any f >= 0, the smallest prices for which no bundle has a positive reduced cost bound the optimum. Errors
 of f raise columns of small tenants most: further rows of large tenants take away what columns exceed the prices by.
@@ -85,15 +86,14 @@ EARLY = 10.0**-4
 CROWDED = 3e-3
 """A tenant's slacks are those of nearly equal tastes if several are below this part of a central slack.
 
-This and the next two were chosen on the benchmarks' families for tuning, and on four models with noise. Half or double
-of ``IDLE``, ``EARLY_RELAXED`` and ``PATIENCE`` changes the time on those families by less than 5 %.
+This and the next two were chosen on the benchmarks' families for tuning, and on four models with noise.
 """
 
 CROWDED_VIOLATION = 0.3
 """Violation from which such a tenant adds rows in early steps, in parts of a central slack."""
 
 LARGE_DUAL = 30.0
-"""F of the module's docstring, in parts of the larger gain of the two tenants, or of the mean gain."""
+"""F of the module's docstring, over the largest of the two tenants' gains and the mean gain, 1."""
 
 DROPPING = 1e-2
 """Relative gap down to which idle rows are dropped; later, bundles that are not unique would let them come and go."""
@@ -138,7 +138,7 @@ class BundleMarket:
     taste:
         (n, k) value of a GPU of each type, largest entry of a row 1; no two rows alike, no type useless to all.
     gain:
-        (n,) objective per unit of ``taste @ bundle``.
+        (n,) objective per unit of ``taste @ bundle``. Mean 1.
     weight:
         (n,) units of weight; a bundle is what one unit gets. Mean 1.
     capacity:
