@@ -161,7 +161,7 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
 
     At the time limit it returns the best shares and bound found. With nearly equal tastes, the proven relative gap may
     stay above ``FEASIBILITY``, the accuracy of the shares; if it is above ``options.gap`` as well, a general solver
-    continues from the rows that nearly bind. If that finds no point, the shares and their larger gap are returned.
+    continues from the rows that nearly bind.
     """
     options = options.started()
     point = bundled_point(compiled, options)
@@ -174,9 +174,10 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
     try:
         found = optimise(_with_active_rows(compiled, point), options, compiled.separation())
     except NotSolved as failure:
-        if failure.status not in ("time_limit", "error"):
-            raise
-        return replace(point, status="time_limit" if failure.status == "time_limit" else "gap")
+        if failure.status == "time_limit":
+            return replace(point, status="time_limit")
+        gap = (point.bound - point.objective) / point.bound
+        raise NotSolved(f"{failure}; with gap={2 * gap:.1g}, shares are proven without it", failure.status) from failure
     if found.status == "time_limit" and found.objective < point.objective:
         return replace(point, bound=min(point.bound, found.bound), status="time_limit")
     if point.bound < found.bound:
