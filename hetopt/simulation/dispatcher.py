@@ -111,7 +111,7 @@ class Dispatcher:
         states, view = self.states, self.view
         if not who:
             return
-        for i in who if states.forked else ():
+        for i in who:
             if i in states.forked:
                 self.record_work(i)
         rates = [view.throughput(i, states.held[i], states.rate.item(i)) for i in who] if view.owner else repeat(0.0)
