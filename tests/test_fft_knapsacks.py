@@ -24,7 +24,7 @@ from hetopt.models.fft.alike_types import merged
 from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.gpu_prices import gpu_prices
 from hetopt.models.fft.job_prices import ascended
-from hetopt.models.fft.knapsacks import Core
+from hetopt.models.fft.knapsacks import LARGEST, Core
 from hetopt.models.fft.round_search import Round, searched, solve
 from hetopt.models.fft.transport import cheapest_assignment
 from hetopt.proofs.strategies import job_instances
@@ -87,7 +87,7 @@ def test_knapsacks_bound_every_plan_at_any_prices(core: Core, seed: int) -> None
         assert (used[:-1] >= core.room - core.idle).all()
 
 
-@given(cores(), st.integers(0, 9), st.sampled_from([1, 2, 99]), st.sampled_from([0, running_jobs.LARGEST]))
+@given(cores(), st.integers(0, 9), st.sampled_from([1, 2, 99]), st.sampled_from([0, LARGEST]))
 @settings(max_examples=examples(60, 600), deadline=None)
 def test_which_jobs_run_bounds_every_plan_at_any_prices(core: Core, seed: int, few: int, largest: int) -> None:
     """The bound, which is at least that of the relaxation, and what is lost if a job runs on a type or waits."""

@@ -33,6 +33,9 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.transport import cheapest_assignment
 from hetopt.solving.blocks import Flags
 
+LARGEST = 30_000_000
+"""Largest tables of jobs (240 MB); larger cores are left to an integer program."""
+
 Part = tuple[int, Positions]
 """A demand, and the jobs that have it."""
 

@@ -31,14 +31,11 @@ import numpy as np
 from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.job_prices import STEPS, ascended
-from hetopt.models.fft.knapsacks import Core, Losses
+from hetopt.models.fft.knapsacks import LARGEST, Core, Losses
 from hetopt.models.fft.rounded_plan import rounded
 from hetopt.models.fft.running_jobs import losses_by_running
 from hetopt.solving.blocks import Flags
 from hetopt.tolerances import PROVEN
-
-LARGEST = 30_000_000
-"""Largest table of all knapsacks (240 MB); larger cores are left to an integer program."""
 
 LARGE = 8_000
 """Places up to which the second core has all that may be needed. Larger cores are not searched for a plan of which it

@@ -20,14 +20,14 @@ from __future__ import annotations
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
-from hetopt.models.fft.knapsacks import Core, Losses
+from hetopt.models.fft.knapsacks import LARGEST, Core, Losses
 from hetopt.solving.blocks import Flags
 
 FEW = 200
 """Jobs in the first knapsack."""
 
-MORE, LARGEST = 4, 30_000_000
-"""Growth of the number of jobs while the others limit the bound, up to this size of the table."""
+MORE = 4
+"""Growth of the number of jobs while the others limit the bound, as long as tables are small."""
 
 
 def losses_by_running(reduced: Floats, demand: Positions, used: int, relaxed: float) -> tuple[Losses, Flags]:
