@@ -193,6 +193,7 @@ GANGS: dict[str, Sequence[int]] = {
     "Fibonacci": (1, 2, 3, 5, 8, 13, 21, 34),
     "primes": (2, 3, 5, 7, 11, 13),
     "forty sizes": tuple(range(1, 41)),
+    "large odd": (31, 33, 35, 37, 41),
 }
 """Sizes of gangs, drawn with equal chances."""
 

@@ -26,7 +26,9 @@ Round = tuple[hetopt.Instance, fft.FFTState]
 SEEDS = 5
 FULL, MIDDLE, SMALL = (4_000, 8, 1_000), (400, 4, 120), (60, 3, 40)
 LARGE = (64_000, 8, 16_000)
-MANY, FEW, LIMIT = (4_000, 8, 81_000), (60, 3, 1_200), 30.0
+MANY = [("forty sizes", 81_000, 1_200), ("large odd", 42_000, 700), ("large odd", 137_000, 2_000)]
+"""Sizes of gangs, and GPUs at the full and at the small size."""
+LIMIT = 30.0
 COARSE = 100 * GAP
 EIGHT, SIXTEEN = 1.0, 3.0
 """Seconds to reach with up to 8 sizes of gangs, and with 16."""
@@ -121,18 +123,16 @@ def test_fft_round_of_few_jobs(benchmark: BenchmarkFixture, full: bool) -> None:
     benchmark.pedantic(lambda: plan_of(*round_, COARSE), rounds=1)
 
 
-def test_fft_round_of_many_gpus(benchmark: BenchmarkFixture, full: bool) -> None:
-    """Gangs of 1 to 40 of which nearly all can run at once, so that few jobs wait, or none."""
-    families = [
-        Family(speeds, gpus, "forty sizes")
-        for speeds in ("generic", "curve", "opposed", "alike", "incompatible")
-        for gpus in ("even", "unequal")
-    ]
+@pytest.mark.parametrize(("gangs", "gpus", "few"), MANY)
+def test_fft_round_of_many_gpus(benchmark: BenchmarkFixture, full: bool, gangs: str, gpus: int, few: int) -> None:
+    """Large gangs of which a third, or nearly all, can run at once."""
+    speeds = ("generic", "curve", "opposed", "alike", "incompatible", "steps")
+    families = [Family(speed, spread, gangs) for speed in speeds for spread in ("even", "unequal")]
     times = sweep(
         benchmark,
         families,
         range(SEEDS if full else 1),
-        lambda family, seed: a_round(family, seed, *(MANY if full else FEW)),
+        lambda family, seed: a_round(family, seed, *((*FULL[:2], gpus) if full else (*SMALL[:2], few))),
         lambda round_: plan_of(*round_, COARSE, time_limit=LIMIT),
     )
     late = [plan.certificate is not None and plan.certificate.status == "time_limit" for _, _, plan in times.runs]

@@ -95,8 +95,8 @@ def merged(round_: Round, gap: float) -> Merged | None:
     """The round with types merged where that hardly lowers the bound of the relaxation; None if there are none."""
     members = tuple(np.array([i]) for i in range(len(round_.room)))
     found = Merged(round_, round_, members)
-    allowance = TOLERATED * gap * abs(round_.bound)
-    while (longer := _with_next(found, round_.bound - allowance)) is not None:
+    allowance = TOLERATED * gap * abs(round_.relaxed.bound)
+    while (longer := _with_next(found, round_.relaxed.bound - allowance)) is not None:
         found = longer
     return None if found.part is round_ else found
 
@@ -117,7 +117,7 @@ def _with_next(found: Merged, least: float) -> Merged | None:
             idle=part.idle,
             price=np.append(mean, price[others]),
         )
-        if joined.bound >= least:
+        if joined.relaxed.bound >= least:
             members = (np.concatenate([found.members[a], found.members[b]]), *(found.members[i] for i in others))
             return Merged(found.whole, joined, members)
     return None

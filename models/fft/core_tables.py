@@ -59,13 +59,13 @@ def solve_small(round_: Round, gap: float, start: Positions | None = None) -> Fo
     """
     if len(round_.room) > TYPES:
         return None
-    best, slack, many = Found(None, np.inf, round_.bound, 0), 0.0, FIRST
+    best, slack, many = Found(None, np.inf, round_.relaxed.bound, 0), 0.0, FIRST
     if start is not None:
         best, slack = _with(best, round_, start, gap)
-    loss = np.column_stack([round_.loss, round_.waits])
+    loss = np.column_stack(round_.relaxed[1:])
     losses = np.sort(loss[np.isfinite(loss) & (loss > 0)])
     while best.cost - best.bound > slack:
-        needed = best.cost - slack - round_.bound
+        needed = best.cost - slack - round_.relaxed.bound
         width = min(max(float(losses[many]) if many < len(losses) else np.inf, 2 * slack), needed)
         tables = _Tables(round_, np.where(loss <= width, loss, np.inf))
         if tables.cells > TOO_LARGE or (tables.cells > NARROW and tables.single_cells > CELLS):
@@ -75,7 +75,7 @@ def solve_small(round_: Round, gap: float, start: Positions | None = None) -> Fo
         if tables.cells > CELLS:
             return None
         choice = tables.cheapest()
-        best = Found(best.choice, best.cost, min(round_.bound + width, best.cost), best.passes + 1)
+        best = Found(best.choice, best.cost, min(round_.relaxed.bound + width, best.cost), best.passes + 1)
         if choice is not None and (other := _with(best, round_, choice, gap))[0].cost < best.cost:
             best, slack = other
         elif width == needed:
@@ -88,7 +88,7 @@ def solve_whole(round_: Round) -> Found | None:
     """The cheapest plan by tables of all places, which need no prices; None if they are large or there is no plan."""
     if len(round_.room) > TYPES:
         return None
-    tables = _Tables(round_, np.column_stack([round_.loss, round_.waits]))
+    tables = _Tables(round_, np.column_stack(round_.relaxed[1:]))
     if tables.cells > WHOLE or (choice := tables.cheapest()) is None:
         return None
     found, _ = _with(Found(None, np.inf, -np.inf, 1), round_, choice, 0.0)

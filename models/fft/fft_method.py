@@ -150,12 +150,11 @@ class RoundSolver:
 
     def by_tables(self, start: Positions | None) -> Found | None:
         """The plan of most GPUs, then least cost, if small tables prove it; ``start`` is a plan or None."""
-        running = self._running(start)
-        if running in (None, self.most) and (found := self._with_used(self.most, start)) is not None:
-            return found
-        if self.packable in (None, self.most):
-            return None
-        return self._with_used(self.packable, start)
+        used = self.most if self._running(start) in (None, self.most) else self.packable
+        found = None if used is None else self._with_used(used, start)
+        if found is None and used == self.most and self.packable not in (None, self.most):
+            return self._with_used(self.packable, start)
+        return found
 
     def _with_used(self, used: int, start: Positions | None) -> Found | None:
         """With ``used`` GPUs in use: by tables of all places if they are small, else by prices."""
@@ -179,7 +178,7 @@ class RoundSolver:
         round_, gap, deadline = self.priced(used), self.options.gap, self.options.deadline
         start = start if self._running(start) == used else None
         if round_.cost.size <= FEW:
-            return Found(start, np.inf, round_.bound, 0)
+            return Found(start, np.inf, round_.relaxed.bound, 0)
         bound, method = -np.inf, "knapsacks"
         if (alike := merged(round_, gap)) is not None:
             found = solve(alike.part, FINER * gap, deadline, feasible=feasible)

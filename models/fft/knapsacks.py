@@ -165,6 +165,12 @@ class Knapsacks:
         """Size of the tables of all jobs."""
         return len(self.first) * (len(self.core.jobs) + 1)
 
+    @property
+    def steps(self) -> int:
+        """Steps of one bound over cells of its tables, about."""
+        most = int(self.most[:-1].max(initial=0))
+        return len(self.first) * sum(min(len(jobs), most // demand) for demand, jobs in self.core.by_demand)
+
     def values(self, prices: Floats) -> Floats:
         """(m, k + 2) cost of each job at each node with its price; the last column, of the infinite places, is inf."""
         value = np.full((len(prices), self.k + 2), np.inf)

@@ -4,7 +4,7 @@
    run (:mod:`hetopt.models.fft.running_jobs`), bound the cost, and the loss if a job runs on a type or waits. The
    places of least loss form a core; the other jobs wait, or run where they lose least. The first plan is rounded
    (:mod:`hetopt.models.fft.rounded_plan`); where the core for the proof would be large, an ascent over most places
-   comes first. Where tables of a core are too large, parts of the round give a better plan.
+   comes first, and where its tables would be large, a search of parts of the round.
 2. Prices of the jobs improve the bound of the core (:mod:`hetopt.models.fft.job_prices`). The numbers of gangs that the
    knapsacks choose on the way are those of plans, which a transportation problem makes cheapest. Places whose knapsack
    bound is not below the target, the best cost known less the gap, leave the core, which shrinks to some dozen jobs.
@@ -32,10 +32,13 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.gang_counts import CountProgram
 from hetopt.models.fft.job_prices import STEPS, ascended
 from hetopt.models.fft.knapsacks import LARGEST, Core, Losses
-from hetopt.models.fft.rounded_plan import rounded
+from hetopt.models.fft.rounded_plan import improved, rounded
 from hetopt.models.fft.running_jobs import losses_by_running
 from hetopt.solving.blocks import Flags
 from hetopt.tolerances import PROVEN
+
+BOUNDED = 300_000_000
+"""Steps up to which cores are bounded: about a second. From a tenth on, parts of the round are searched before."""
 
 LARGE = 8_000
 """Places up to which the second core has all that may be needed. Larger cores are not searched for a plan of which it
@@ -61,7 +64,7 @@ GROWTH = 4
 """Growth of the width if states were dropped."""
 
 STAYS = 0.7
-"""Part of the places that are left if a core has not become much smaller."""
+"""Part of the jobs that are left if a core has not become much smaller."""
 
 EFFORT = 500_000
 """States after which a search is given up: about half a second."""
@@ -96,22 +99,14 @@ class Round:
         return np.asarray(self.cost - self.demand[:, None] * self.price)
 
     @cached_property
-    def waits(self) -> Floats:
-        """(n,) how much the bound grows if a job waits."""
-        return np.asarray(np.maximum(0.0, -self._reduced.min(axis=1)))
+    def relaxed(self) -> Losses:
+        """The bound in which each job runs where its reduced cost is least, or waits, and its losses.
 
-    @cached_property
-    def loss(self) -> Floats:
-        """(n, k) how much the bound grows if a job runs on a type; infinite where it cannot run."""
-        return np.asarray(self._reduced + self.waits[:, None])
-
-    @cached_property
-    def bound(self) -> float:
-        """Lower bound on the cost: each job runs where its reduced cost is least, or waits.
-
-        The used GPUs cost least where those of the highest price are idle.
+        The used GPUs cost least where those of the highest price are idle. Losses are infinite where a job cannot run.
         """
-        return float(self.price @ self.room) - self.idle * float(self.price.max()) - float(self.waits.sum())
+        waits = np.maximum(0.0, -self._reduced.min(axis=1))
+        bound = float(self.price @ self.room) - self.idle * float(self.price.max()) - float(waits.sum())
+        return Losses(bound, self._reduced + waits[:, None], waits)
 
     def worth(self, choice: Positions) -> tuple[float, float]:
         """Cost of a plan, and the sum of its costs without their signs."""
@@ -138,11 +133,12 @@ class Round:
         near = rounded(losses.runs, self.demand, self.room, runs)
         if near is None:
             return None
-        return self.whole.with_numbers(self.whole.numbers_of(near), near)
+        better = improved(self.cost, self.demand, near)
+        return self.whole.with_numbers(self.whole.numbers_of(better), better)
 
     @cached_property
     def _by_running(self) -> tuple[Losses, Flags]:
-        return losses_by_running(self._reduced, self.demand, int(self.room.sum()) - self.idle, self.bound)
+        return losses_by_running(self._reduced, self.demand, int(self.room.sum()) - self.idle, self.relaxed.bound)
 
     def core(self, width: float) -> Core | None:
         """The places of at most this loss; None if they cannot hold all jobs that must run."""
@@ -152,13 +148,14 @@ class Round:
     @cached_property
     def prices(self) -> Floats:
         """(n,) prices of the jobs with which the knapsacks bound the cost at least as well as the prices of GPUs."""
-        return np.asarray(self.waits - (self.price.max() * self.demand if self.idle else 0.0))
+        return np.asarray(self.relaxed.waits - (self.price.max() * self.demand if self.idle else 0.0))
 
     @cached_property
     def units(self) -> Floats:
         """(n,) units of the prices in an ascent: how much it matters for the bound where a job is."""
-        least = self.loss.min(axis=1, initial=np.inf)
-        return np.asarray(self.waits + np.where(np.isfinite(least), least, 0.0) / 2)
+        _, runs, waits = self.relaxed
+        least = runs.min(axis=1, initial=np.inf)
+        return np.asarray(waits + np.where(np.isfinite(least), least, 0.0) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +220,8 @@ class _Search:
         self.widths = np.sort(np.append(runs[np.isfinite(runs) & ~certain], waits[waits > 0]))
         self.passes, self.method = 0, "knapsacks"
         self.prices = round_.prices.copy()
+        self.parts = takewhile(lambda part: part.knapsacks.cells <= LARGEST, self._narrowed(round_.whole))
+        """Parts of the round with small tables; each is searched once."""
         if start is not None:
             self._take(start)
 
@@ -262,8 +261,11 @@ class _Search:
             width = min(max(width, 2 * self.slack), largest)
         is_last = width >= largest or not np.isfinite(width)
         core = round_.core(width)
-        if core is not None and core.knapsacks.cells > LARGEST:
-            return not self._improves_large()
+        if core is not None and (steps := core.knapsacks.steps) > LARGEST:
+            if self._improves_by_parts():
+                return False
+            if steps > BOUNDED:
+                return True
         limit = min(round_.losses.bound + width, self.target)
         if core is not None:
             proven = self._prove(core, limit, is_last)
@@ -284,7 +286,7 @@ class _Search:
                 return min(self._count(program), limit)
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
-        aim = limit if np.isfinite(limit) else bound + float(np.abs(self.round.waits[core.jobs]).sum())
+        aim = limit if np.isfinite(limit) else bound + float(self.round.relaxed.waits[core.jobs].sum())
         bound, prices = self._ascended(core, prices, aim)
         if not np.isfinite(bound):
             return np.inf
@@ -299,7 +301,7 @@ class _Search:
             smaller = _shrunk(core, prices, limit)
             if smaller is None:
                 return limit
-            stays = np.isfinite(smaller[0].cost).sum() > STAYS * np.isfinite(core.cost).sum()
+            stays = len(smaller[0].demand) > STAYS * len(core.demand)
             core, prices = smaller
             if stays and (program := CountProgram(core)).preferred:
                 return min(max(proven, self._count(program)), limit)
@@ -348,14 +350,13 @@ class _Search:
         _, runs, waits = self.round.losses
         return _narrowed(core, runs[core.jobs], waits[core.jobs])
 
-    def _improves_large(self) -> bool:
-        """Whether parts of the round that have small tables contain a better plan, which then is taken."""
-        before, whole = self.cost, self.round.whole
-        for narrow in takewhile(lambda part: part.knapsacks.cells <= LARGEST, self._narrowed(whole)):
-            if not self._is_done():
-                self._start(whole, self.prices, [narrow], range(ORDERS))
-            if not self._is_done():
-                self._count(CountProgram(narrow))
+    def _improves_by_parts(self) -> bool:
+        """Whether the parts of the round that were not searched yet contain a better plan, which then is taken."""
+        before = self.cost
+        for narrow in self.parts:
+            self._start(self.round.whole, self.prices, [narrow], range(ORDERS))
+            if self._is_done():
+                break
         return self.cost < before
 
     def _start(self, core: Core, prices: Floats, cores: Iterable[Core], orders: Sequence[int]) -> None:
@@ -393,6 +394,8 @@ class _Search:
 
     def _search(self, core: Core, prices: Floats, order: int, width: int, target: float) -> float:
         """Search the core; the bound on its plans that this proves."""
+        if core.knapsacks.cells > LARGEST:
+            return -np.inf  # as if given up
         self.passes += 1
         bound, choice = searched(core, prices, _order(core, prices, order), width, target, self._is_late, EFFORT)
         self._take_in(core, choice)

@@ -1,20 +1,29 @@
 """A plan near the relaxation of an FFT round: each running job on its best type, then exchanges between types.
 
-Best types need more GPUs of some types than there are, and leave others free. A step moves a job from a type with too
-many to one with free GPUs, and perhaps a smaller one back, so that no type gets more than it has free. Of all these
-exchanges, the one of least loss per GPU is taken. So each step comes nearer to a plan. With gangs of many sizes a
-few steps suffice.
+Best types need more GPUs of some types than there are, and leave others free. A step moves jobs from a type with too
+many to one with free GPUs, and perhaps some back, so that no type gets more than it has free. A knapsack finds the
+exchange of least loss per GPU among those with few jobs of each size. So each step comes nearer to a plan. Exchanges
+that move no GPUs in sum then make the plan cheaper.
 """
 
 from __future__ import annotations
+
+from itertools import combinations, product
 
 import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.solving.blocks import Flags
+from hetopt.tolerances import PROVEN
+
+FEW = 3
+"""Most jobs of one size that an exchange moves in each direction."""
 
 MANY = 4
-"""Several jobs move at once if more GPUs must move than this many of the largest gangs have; none comes back then."""
+"""Number of the largest gangs. If they have fewer GPUs than must move, half of these move at once, and none back."""
+
+Exchange = tuple[float, Positions, Positions]
+"""Loss per GPU, and the jobs that move there and back."""
 
 
 def rounded(loss: Floats, demand: Positions, room: Positions, runs: Flags) -> Positions | None:
@@ -29,61 +38,99 @@ def rounded(loss: Floats, demand: Positions, room: Positions, runs: Flags) -> Po
     runs:
         (n,) jobs that can run.
     """
-    sizes, size = np.unique(np.append(0, demand), return_inverse=True)
-    size = size[1:]
     choice = np.where(runs, loss.argmin(axis=1), -1)
-    free = room - np.bincount(choice[runs], demand[runs], len(room)).astype(np.intp)
-    moves = [_moves(loss, size, np.flatnonzero(choice == i), i) for i in range(len(room))]
-    while (free < 0).any():
-        best, step = np.inf, None
-        for i in np.flatnonzero(free < 0).tolist():
-            for h in np.flatnonzero(free > 0).tolist():
-                rate, gangs = _exchange(moves[i][0][:, h], moves[h][0][:, i], sizes, int(min(-free[i], free[h])))
-                if rate < best:
-                    best, step = rate, (i, h, *gangs)
-        if step is None:
+    known: dict[tuple[int, int], Exchange] = {}
+    while True:
+        free = room - np.bincount(choice[runs], demand[runs], len(room)).astype(np.intp)
+        if (free >= 0).all():
+            return choice
+        for pair in product(np.flatnonzero(free < 0).tolist(), np.flatnonzero(free > 0).tolist()):
+            if pair not in known:
+                known[pair] = _exchange(loss, demand, choice, pair, 1, int(np.abs(free[[*pair]]).min()))
+        if not known:
             return None
-        i, h, there, back = step
-        jobs = np.array([moves[i][1][there, h]])
-        if min(-free[i], free[h]) > MANY * sizes[-1]:
-            jobs = _cheapest(loss, demand, np.flatnonzero(choice == i), (i, h), int(min(-free[i], free[h])) // 2)
-        elif back:
-            choice[moves[h][1][back, i]] = i
-        choice[jobs] = h
-        free = room - np.bincount(choice[choice >= 0], demand[choice >= 0], len(room)).astype(np.intp)
-        for type_ in (i, h):
-            moves[type_] = _moves(loss, size, np.flatnonzero(choice == type_), type_)
-    return choice
+        i, h = min(known, key=lambda pair: known[pair][0])
+        rate, there, back = known[i, h]
+        if rate == np.inf:
+            return None
+        choice[there], choice[back] = h, i
+        known = {pair: exchange for pair, exchange in known.items() if not {i, h} & set(pair)}
 
 
-def _cheapest(loss: Floats, demand: Positions, jobs: Positions, types: tuple[int, int], most: int) -> Positions:
-    """Those of the ``jobs`` that lose least per GPU from one type to another, up to so many GPUs."""
-    rate = (loss[jobs, types[1]] - loss[jobs, types[0]]) / demand[jobs]
-    order = np.argsort(rate, kind="stable")
-    fits = (np.cumsum(demand[jobs[order]]) <= most) & np.isfinite(rate[order])
-    return np.asarray(jobs[order[fits]])
+def improved(cost: Floats, demand: Positions, plan: Positions) -> Positions:
+    """The plan after exchanges of as many GPUs between two types, or a type and the jobs that wait.
 
-
-def _moves(loss: Floats, size: Positions, jobs: Positions, type_: int) -> tuple[Floats, Positions]:
-    """For each size, (., k) the least loss if one of the ``jobs`` on a type moves to another one, and that job.
-
-    ``size``: (n,) position of each gang's size; 0 is no gang.
+    Parameters
+    ----------
+    cost:
+        (n, k) cost of each job on each type; infinite where it cannot run.
+    plan:
+        (n,) type of each job, -1 where it waits.
     """
-    shape = int(size.max(initial=0)) + 1, loss.shape[1]
-    least, job = np.full(shape, np.inf), np.zeros(shape, dtype=np.intp)
-    more = loss[jobs] - loss[jobs, type_][:, None]
-    for i in range(shape[1]):
-        order = np.lexsort((more[:, i], size[jobs]))
-        there, first = np.unique(size[jobs[order]], return_index=True)
-        least[there, i], job[there, i] = more[order[first], i], jobs[order[first]]
-    return least, job
+    k, runs = cost.shape[1], np.flatnonzero(plan >= 0)
+    least = PROVEN * float(np.abs(cost[runs, plan[runs]]).sum())
+    with_waiting, choice = np.column_stack([cost, np.zeros(len(cost))]), np.where(plan < 0, k, plan)
+    pairs = set(combinations(range(k + 1), 2))
+    while pairs:
+        i, h = pairs.pop()
+        gain, there, back = _exchange(with_waiting, demand, choice, (i, h), 0, 0)
+        if gain < -least:
+            choice[there], choice[back] = h, i
+            pairs |= {pair for pair in combinations(range(k + 1), 2) if {i, h} & set(pair)}
+    return np.where(choice == k, -1, choice)
 
 
-def _exchange(there: Floats, back: Floats, sizes: Positions, most: int) -> tuple[float, tuple[int, int]]:
-    """The least loss per GPU with which up to ``most`` GPUs move, and positions of the sizes that go there and back."""
-    back = back.copy()
-    back[0] = 0.0
-    moved = sizes[:, None] - sizes
-    rate = np.where((moved > 0) & (moved <= most), there[:, None] + back, np.inf) / np.maximum(moved, 1)
-    at = np.unravel_index(int(rate.argmin()), rate.shape)
-    return float(rate[at]), (int(at[0]), int(at[1]))
+def _exchange(
+    loss: Floats, demand: Positions, choice: Positions, types: tuple[int, int], least: int, most: int
+) -> Exchange:
+    """The exchange of least loss per GPU that moves ``least`` to ``most`` GPUs from the first type to the second."""
+    one, other = types
+    reach = MANY * int(demand.max())
+    jobs, more = _by_rate(loss, demand, choice, one, other)
+    if most > reach:
+        number = int((np.cumsum(demand[jobs]) <= most // 2).sum())
+        total = float(more[:number].sum()) / float(demand[jobs[:number]].sum()) if number else np.inf
+        return total, jobs[:number], jobs[:0]
+    there, back = _few(jobs, more, demand), _few(*_by_rate(loss, demand, choice, other, one), demand)
+    jobs, more = np.concatenate([there[0], back[0]]), np.concatenate([there[1], back[1]])
+    moved = demand[jobs] * np.repeat([1, -1], [len(there[0]), len(back[0])])
+    rate, chosen = _knapsack(moved, more, reach, least, most)
+    return rate, jobs[chosen & (moved > 0)], jobs[chosen & (moved < 0)]
+
+
+def _knapsack(moved: Positions, loss: Floats, reach: int, least: int, most: int) -> tuple[float, Flags]:
+    """The least loss per GPU of jobs whose ``moved`` sum to ``least`` to ``most`` GPUs, and whether each is chosen.
+
+    Sums on the way, in the order of the jobs, stay within ``reach`` of these.
+    """
+    cost, steps = np.full(reach + most + 1 + reach, np.inf), []
+    cost[reach] = 0.0
+    for gpus, extra in zip(moved.tolist(), loss.tolist(), strict=True):
+        with_ = np.full(len(cost), np.inf)
+        with_[max(gpus, 0) : len(cost) + min(gpus, 0)] = cost[max(-gpus, 0) : len(cost) - max(gpus, 0)] + extra
+        steps.append(with_ < cost)
+        cost = np.minimum(cost, with_)
+    rate = cost[reach + least : reach + most + 1] / np.maximum(np.arange(least, most + 1), 1)
+    at, chosen = int(rate.argmin()), np.zeros(len(moved), dtype=bool)
+    place = reach + least + at
+    if rate[at] < np.inf:
+        for t in range(len(moved) - 1, -1, -1):
+            chosen[t] = steps[t][place]
+            place -= int(moved[t]) if chosen[t] else 0
+    return float(rate[at]), chosen
+
+
+def _by_rate(loss: Floats, demand: Positions, choice: Positions, one: int, other: int) -> tuple[Positions, Floats]:
+    """The jobs of one type that can run on the other, and what each loses there, by loss per GPU."""
+    jobs = np.flatnonzero((choice == one) & np.isfinite(loss[:, other]))
+    more = loss[jobs, other] - loss[jobs, one]
+    order = np.argsort(more / demand[jobs], kind="stable")
+    return jobs[order], more[order]
+
+
+def _few(jobs: Positions, more: Floats, demand: Positions) -> tuple[Positions, Floats]:
+    """The first of these jobs of each size."""
+    order = np.argsort(demand[jobs], kind="stable")
+    _, first, number = np.unique(demand[jobs[order]], return_index=True, return_counts=True)
+    few = order[np.arange(len(order)) - np.repeat(first, number) < FEW]
+    return jobs[few], more[few]
