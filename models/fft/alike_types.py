@@ -2,7 +2,7 @@
 
 Where types are alike, any plan has many twins that exchange types, and a search proves the same again and again. The
 merged type has the GPUs of all, and each job costs what it costs on the cheapest. So a bound on the merged round bounds
-the round. A plan of the merged round is split by subset sums of its gangs.
+the round. A plan of the merged round is split by exchanges between its members.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.round_search import Round
-from hetopt.solving.blocks import Flags
+from hetopt.models.fft.rounded_plan import improved, rounded
 
 TOLERATED = 0.1
 """Part of the gap that merging may take off the bound of the relaxation."""
@@ -44,51 +44,17 @@ class Merged:
     members: tuple[Positions, ...]
 
     def split(self, choice: Positions) -> Positions | None:
-        """A plan of the whole round in which jobs run on members of their type; None if none fits."""
+        """A plan of the whole round in which jobs run on members of their type; None if exchanges find none."""
         whole, out = self.whole, np.full(len(choice), -1)
         for g, types in enumerate(self.members):
-            jobs, left = np.flatnonzero(choice == g), list(types.tolist())
-            while len(left) > 1:
-                own = left.pop(0)
-                others = whole.cost[jobs][:, left].min(axis=1)
-                chosen = _subset(
-                    whole.cost[jobs, own] - others,
-                    whole.demand[jobs],
-                    int(whole.room[own]),
-                    int(whole.demand[jobs].sum() - whole.room[left].sum()),
-                    (np.isfinite(whole.cost[jobs, own]), np.isfinite(others)),
-                )
-                if chosen is None:
-                    return None
-                out[jobs[chosen]] = own
-                jobs = jobs[~chosen]
-            out[jobs] = left[0]
-        used = np.bincount(out[out >= 0], weights=whole.demand[out >= 0], minlength=len(whole.room))
-        runs = np.flatnonzero(out >= 0)
-        return out if (used <= whole.room).all() and np.isfinite(whole.cost[runs, out[runs]]).all() else None
-
-
-def _subset(gain: Floats, demand: Positions, most: int, least: int, able: tuple[Flags, Flags]) -> Flags | None:
-    """(m,) True for the jobs of a subset of least ``gain`` with ``least`` to ``most`` GPUs; None if there is none.
-
-    ``able``: whether each job can be inside, and outside.
-    """
-    table = np.full((len(gain) + 1, most + 1), np.inf)
-    table[0, 0] = 0.0
-    inside, outside = able
-    for t, need in enumerate(demand.tolist()):
-        table[t + 1] = table[t] if outside[t] else np.inf
-        if inside[t] and need <= most:
-            extra = gain[t] if outside[t] else 0.0
-            np.minimum(table[t + 1, need:], table[t, : most + 1 - need] + extra, out=table[t + 1, need:])
-    total = table[-1, max(least, 0) :]
-    if least > most or not np.isfinite(total).any():
-        return None
-    at, chosen = max(least, 0) + int(np.argmin(total)), np.zeros(len(gain), dtype=bool)
-    for t in range(len(gain) - 1, -1, -1):
-        chosen[t] = not (outside[t] and table[t, at] == table[t + 1, at])
-        at -= int(demand[t]) if chosen[t] else 0
-    return chosen
+            jobs = np.flatnonzero(choice == g)
+            cost, demand = whole.cost[np.ix_(jobs, types)], whole.demand[jobs]
+            loss = cost - cost.min(axis=1, keepdims=True)
+            near = rounded(loss, demand, whole.room[types], np.ones(len(jobs), dtype=bool))
+            if near is None:
+                return None
+            out[jobs] = types[improved(cost, demand, near)]
+        return out
 
 
 def merged(round_: Round, gap: float) -> Merged | None:

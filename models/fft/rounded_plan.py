@@ -85,7 +85,7 @@ def _exchange(
 ) -> Exchange:
     """The exchange of least loss per GPU that moves ``least`` to ``most`` GPUs from the first type to the second."""
     one, other = types
-    reach = MANY * int(demand.max())
+    reach = MANY * int(demand.max(initial=1))
     jobs, more = _by_rate(loss, demand, choice, one, other)
     if most > reach:
         number = int((np.cumsum(demand[jobs]) <= most // 2).sum())

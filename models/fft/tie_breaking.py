@@ -83,9 +83,10 @@ class _Places:
         np.put_along_axis(rank, order, np.arange(k)[None, :], axis=1)
         return rank
 
-    def alike(self, demand: float) -> Positions:
-        """The jobs of this demand."""
-        return np.flatnonzero(self.demand == demand)
+    @cached_property
+    def alike(self) -> dict[float, Positions]:
+        """The jobs of each demand."""
+        return {demand: np.flatnonzero(self.demand == demand) for demand in np.unique(self.demand).tolist()}
 
     def settle(self) -> Positions:
         while sum(self._move(p) | self._exchange(p) for p in self._tied()):
@@ -99,7 +100,7 @@ class _Places:
         tied = _equal(own[running, None], self.cost[running, : self.waiting]).sum(axis=1) > 1
         candidates = self._candidates()
         for demand in np.unique(self.demand[candidates]).tolist():
-            others = self.alike(demand)
+            others = self.alike[demand]
             mine = np.flatnonzero(candidates[running] & (self.demand[running] == demand))
             p = running[mine]
             now = own[p, None] + own[None, others]
@@ -131,7 +132,7 @@ class _Places:
 
     def _exchange(self, p: int) -> bool:
         """Exchange a running job with the most preferred partner."""
-        here, others = self.at[p], self.alike(self.demand[p])
+        here, others = self.at[p], self.alike[self.demand[p]]
         there = self.at[others]
         now = self.cost[p, here] + self.cost[others, there]
         tie = _equal(now, self.cost[p, there] + self.cost[others, here]) & (there != here)
