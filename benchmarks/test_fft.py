@@ -28,7 +28,7 @@ FULL, MIDDLE, SMALL = (4_000, 8, 1_000), (400, 4, 120), (60, 3, 40)
 LARGE = (64_000, 8, 16_000)
 MANY = [("forty sizes", 81_000, 1_200), ("large odd", 42_000, 700), ("large odd", 137_000, 2_000)]
 """Sizes of gangs, and GPUs at the full and at the small size."""
-LIMIT = 30.0
+LIMIT = 10.0
 COARSE = 100 * GAP
 EIGHT, SIXTEEN = 1.0, 3.0
 """Seconds to reach with up to 8 sizes of gangs, and with 16."""
