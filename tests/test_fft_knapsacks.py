@@ -157,6 +157,14 @@ def test_exchanges_leave_no_better_one_between_two_types(core: Core) -> None:
                 assert costs.sum() <= core.cost[runs, other[runs]].sum() + EQUAL * scale(costs)
 
 
+def test_exchanges_end_where_rounding_exceeds_what_they_gain() -> None:
+    """An exchange of costs near 1e8 and its reverse both seem to gain; the first plan costs a thousandth."""
+    waiting = [-160242830.37476805, -572229495.4720839, -377135553.96147, -358331420.2545566, -751276459.5537654]
+    cost = np.array([[0.001], *([value] for value in waiting)])
+    after = improved(cost, np.array([21, 7, 7, 7, 10, 11]), np.array([0, -1, -1, -1, -1, -1]))
+    assert cost[after >= 0].sum() == sum(sorted(waiting)[:1] + waiting[3:4]), "10 and 11 GPUs are best"
+
+
 @given(cores(), st.integers(0, 9))
 @settings(max_examples=examples(60, 600), deadline=None)
 def test_a_search_finds_the_best_plan_or_bounds_it(core: Core, seed: int) -> None:

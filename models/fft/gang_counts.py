@@ -27,10 +27,13 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import FEASIBILITY
 
 FEW_COUNTS = 60
-"""Integers up to which the program of many jobs takes less time than a search: seven sizes of gangs on eight types."""
+"""Integers up to which the program takes less time than a search: seven sizes of gangs on eight types."""
+
+JOBS_PER_COUNT = 4
+"""Least number of jobs for each integer."""
 
 MANY_JOBS = 300
-"""Jobs up to which searches take less time."""
+"""Jobs up to which searches take less time, if they end."""
 
 
 class CountProgram:
@@ -40,6 +43,8 @@ class CountProgram:
     ----------
     gangs, type:
         (q,) GPUs per gang, and type, of each count; (job, type) pairs of the core determine which there are.
+    few:
+        Whether there are few integers.
     preferred:
         Whether it should take less time than a search.
     """
@@ -51,7 +56,8 @@ class CountProgram:
         counts, self.count = np.unique(size[self.jobs] * k + self.types, return_inverse=True)
         self.gangs, self.type = sizes[counts // k], counts % k
         self.whole = self.gangs > 1
-        self.preferred = len(core.demand) > MANY_JOBS and int(self.whole.sum()) <= FEW_COUNTS
+        self.few = int(self.whole.sum()) <= min(FEW_COUNTS, len(core.demand) // JOBS_PER_COUNT)
+        self.preferred = len(core.demand) > MANY_JOBS and self.few
 
     def solve(self, gap: float, seconds: float | None) -> tuple[float, Positions | None]:
         """A bound on the cost of all plans of the core, and the best plan found.

@@ -63,6 +63,9 @@ WIDTH, WIDEST = 1_000, 16_000
 GROWTH = 4
 """Growth of the width if states were dropped."""
 
+SMALL = 2_000
+"""Places up to which HiGHS proves the whole program faster than the numbers of gangs, if these are not few."""
+
 STAYS = 0.7
 """Part of the jobs that are left if a core has not become much smaller."""
 
@@ -313,8 +316,13 @@ class _Search:
             proven = max(proven, bound, self._search(core, prices, self.passes % 2, width, limit))
             if not is_last:
                 break
-            if width >= WIDEST and proven < min(limit, self.target):
-                return min(max(proven, self._count(CountProgram(core))), limit)
+            program = CountProgram(core)
+            if program.few and proven < min(limit, self.target):
+                return min(max(proven, self._count(program)), limit)
+            if width >= WIDEST:
+                if core.cost.size > SMALL:
+                    return min(max(proven, self._count(program)), limit)
+                break
             width *= GROWTH
         return min(proven, limit)
 

@@ -20,10 +20,11 @@ FEW = 3
 """Most jobs of one size that an exchange moves in each direction."""
 
 MANY = 4
-"""Number of the largest gangs. If they have fewer GPUs than must move, half of these move at once, and none back."""
+"""Number of the largest gangs. If they have fewer GPUs than must move, half of these move at once, and none back. Sums
+on the way in a knapsack, in the order of its jobs, differ from the result by at most as many GPUs."""
 
 Exchange = tuple[float, Positions, Positions]
-"""Loss per GPU, and the jobs that move there and back."""
+"""Loss per GPU, or in all if no GPU moves in sum, and the jobs that move there and back."""
 
 
 def rounded(loss: Floats, demand: Positions, room: Positions, runs: Flags) -> Positions | None:
@@ -36,7 +37,7 @@ def rounded(loss: Floats, demand: Positions, room: Positions, runs: Flags) -> Po
     demand, room:
         (n,) GPUs of each gang and (k,) of each type.
     runs:
-        (n,) jobs that can run.
+        (n,) jobs that run.
     """
     choice = np.where(runs, loss.argmin(axis=1), -1)
     known: dict[tuple[int, int], Exchange] = {}
@@ -67,23 +68,28 @@ def improved(cost: Floats, demand: Positions, plan: Positions) -> Positions:
     plan:
         (n,) type of each job, -1 where it waits.
     """
-    k, runs = cost.shape[1], np.flatnonzero(plan >= 0)
-    least = PROVEN * float(np.abs(cost[runs, plan[runs]]).sum())
-    with_waiting, choice = np.column_stack([cost, np.zeros(len(cost))]), np.where(plan < 0, k, plan)
-    pairs = set(combinations(range(k + 1), 2))
+    k, jobs = cost.shape[1], np.arange(len(cost))
+    costs, best = np.column_stack([cost, np.zeros(len(cost))]), np.where(plan < 0, k, plan)
+    worth, pairs = costs[jobs, best], list(combinations(range(k + 1), 2))
     while pairs:
-        i, h = pairs.pop()
-        gain, there, back = _exchange(with_waiting, demand, choice, (i, h), 0, 0)
-        if gain < -least:
+        i, h = pair = pairs.pop()
+        loss, there, back = _exchange(costs, demand, best, pair, 0, 0)
+        if loss < -PROVEN * np.abs(worth).sum():
+            choice = best.copy()
             choice[there], choice[back] = h, i
-            pairs |= {pair for pair in combinations(range(k + 1), 2) if {i, h} & set(pair)}
-    return np.where(choice == k, -1, choice)
+            if (after := costs[jobs, choice]).sum() < worth.sum():  # else rounding hides that it is not better
+                best, worth = choice, after
+                pairs = list(dict.fromkeys([*pairs, *(p for p in combinations(range(k + 1), 2) if {i, h} & set(p))]))
+    return np.where(best == k, -1, best)
 
 
 def _exchange(
     loss: Floats, demand: Positions, choice: Positions, types: tuple[int, int], least: int, most: int
 ) -> Exchange:
-    """The exchange of least loss per GPU that moves ``least`` to ``most`` GPUs from the first type to the second."""
+    """The exchange of least loss per GPU that moves ``least`` to ``most`` GPUs from the first type to the second.
+
+    Of more than ``MANY`` of the largest gangs, half move: those that lose least per GPU.
+    """
     one, other = types
     reach = MANY * int(demand.max(initial=1))
     jobs, more = _by_rate(loss, demand, choice, one, other)
@@ -101,7 +107,7 @@ def _exchange(
 def _knapsack(moved: Positions, loss: Floats, reach: int, least: int, most: int) -> tuple[float, Flags]:
     """The least loss per GPU of jobs whose ``moved`` sum to ``least`` to ``most`` GPUs, and whether each is chosen.
 
-    Sums on the way, in the order of the jobs, stay within ``reach`` of these.
+    Sums of the first jobs stay within ``reach`` of these.
     """
     cost, steps = np.full(reach + most + 1 + reach, np.inf), []
     cost[reach] = 0.0
