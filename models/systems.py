@@ -22,17 +22,24 @@ from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
 from hetopt.plugins import PLACERS
+from hetopt.solving.options import DEFAULT, Options
 
 OEF_PLACER = "more-workers-first"
 """OEF's own [OEF, section 4.3]."""
 
 
-def fft(round_seconds: float = ROUND_SECONDS, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
+def fft(
+    round_seconds: float = ROUND_SECONDS,
+    restart_seconds: float = 0.0,
+    placer: str = "hierarchical",
+    options: Options = DEFAULT,
+) -> System:
     """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
 
-    ``placer`` is the name of a registered placer, or ``module:Name`` of a user's placer.
+    ``placer`` is the name of a registered placer, or ``module:Name`` of a user's placer; ``options`` are those of the
+    solver, such as its gap.
     """
-    return System(FFT(round_seconds, restart_seconds), placer=PLACERS.make(placer))
+    return System(FFT(round_seconds, restart_seconds, options=options), placer=PLACERS.make(placer))
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:

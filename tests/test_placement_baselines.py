@@ -23,6 +23,7 @@ from hetopt.decisions.placers import (
     pack,
 )
 from hetopt.decisions.system import check_placement
+from hetopt.models import fft
 from hetopt.registry import make_system
 from hetopt.traces.paper_models import FFT
 
@@ -159,6 +160,7 @@ def test_the_first_seats_are_counted_through(free: list[int], gpus: int) -> None
 def test_systems_have_placers_by_name() -> None:
     assert make_system("fft").placer == HierarchicalPlacer()
     assert make_system("fft", {"placer": "tensor-skew"}).placer == TensorSkew()
+    assert make_system("fft", {"options": {"gap": 0.01}}).policy == fft.FFT(options=hetopt.Options(gap=0.01))
     for name in ("gavel-tenants", "gandiva-fair", "equal-split-tenants", "oef-cooperative", "oef-noncooperative"):
         system = make_system(name, {"placer": "first-free", "mix": True})
         assert system.placer == FirstFree()

@@ -18,7 +18,7 @@ from refused import refused
 import hetopt
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.formulations.formulation import Formulation
-from hetopt.models import oef
+from hetopt.models import fft, oef
 from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.programs.arrays import Arrays, Columns, RowFamily, Rows, on_own, on_shares
@@ -179,6 +179,8 @@ def test_policies_are_run_once_and_take_no_options() -> None:
     for given_ in ({"exact": True}, {"options": Options()}):
         with pytest.raises(InvalidOption, match="_Counting is a procedure, not a program for a solver"):
             hetopt.solve(_Counting(), INST, **given_)
+    with pytest.raises(InvalidOption, match="options of its own solver are its setting options="):
+        hetopt.solve(fft.FFT(), INST, gap=0.1)
 
 
 @settings(max_examples=30)

@@ -73,9 +73,10 @@ def solve(
     if isinstance(what, Formulation):
         return what.solve(instance, _options(options, settings))
     if options is not None or settings:
-        raise InvalidOption(
-            f"{type(what).__name__} is a procedure, not a program for a solver; leave out the options of the solver"
-        )
+        hint = "leave out the options of the solver"
+        if isinstance(getattr(what, "options", None), Options):
+            hint = "options of its own solver are its setting options={gap: 0.01}, for instance"
+        raise InvalidOption(f"{type(what).__name__} is a procedure, not a program for a solver; {hint}")
     return call_policy(what, instance)[0]
 
 

@@ -37,8 +37,9 @@ from hetopt.models.fft.running_jobs import losses_by_running
 from hetopt.solving.blocks import Flags
 from hetopt.tolerances import PROVEN
 
-BOUNDED = 300_000_000
-"""Steps up to which cores are bounded: about a second. From a tenth on, parts of the round are searched before."""
+FAST, BOUNDED = 30_000_000, 300_000_000
+"""Steps of a bound (0.1 and 1 s) from which parts of the round are searched before, and up to which cores are bounded.
+"""
 
 LARGE = 8_000
 """Places up to which the second core has all that may be needed. Larger cores are not searched for a plan of which it
@@ -149,7 +150,7 @@ class Round:
         return self.whole.restricted((runs <= width) & np.isfinite(self.cost), waits > width)
 
     @cached_property
-    def prices(self) -> Floats:
+    def job_prices(self) -> Floats:
         """(n,) prices of the jobs with which the knapsacks bound the cost at least as well as the prices of GPUs."""
         return np.asarray(self.relaxed.waits - (self.price.max() * self.demand if self.idle else 0.0))
 
@@ -222,13 +223,14 @@ class _Search:
         certain = (runs <= 0) & (waits > 0)[:, None]  # best places of running jobs: in every core
         self.widths = np.sort(np.append(runs[np.isfinite(runs) & ~certain], waits[waits > 0]))
         self.passes, self.method = 0, "knapsacks"
-        self.prices = round_.prices.copy()
+        self.prices = round_.job_prices.copy()
+        # parts of the round with small tables; each is searched once
         self.parts = takewhile(lambda part: part.knapsacks.cells <= LARGEST, self._narrowed(round_.whole))
-        """Parts of the round with small tables; each is searched once."""
         if start is not None:
             self._take(start)
 
     def run(self) -> Found:
+        """Search growing cores until the gap is proven."""
         if self.choice is None and not self._is_late():
             self._first()
         many = NARROW
@@ -255,6 +257,11 @@ class _Search:
         """Number of places that a plan below the target may have."""
         return int(np.searchsorted(self.widths, self.target - self.round.losses.bound))
 
+    @property
+    def _alternate(self) -> int:
+        """The first two orders of :func:`_order` in turn."""
+        return self.passes % 2
+
     def _explore(self, many: int) -> bool:
         """Search the core of this many places; whether it was the last one."""
         round_ = self.round
@@ -264,7 +271,7 @@ class _Search:
             width = min(max(width, 2 * self.slack), largest)
         is_last = width >= largest or not np.isfinite(width)
         core = round_.core(width)
-        if core is not None and (steps := core.knapsacks.steps) > LARGEST:
+        if core is not None and (steps := core.knapsacks.steps) > FAST:
             if self._improves_by_parts():
                 return False
             if steps > BOUNDED:
@@ -313,7 +320,7 @@ class _Search:
                 return limit
             if self._improves(core, prices):
                 continue
-            proven = max(proven, bound, self._search(core, prices, self.passes % 2, width, limit))
+            proven = max(proven, bound, self._search(core, prices, self._alternate, width, limit))
             if not is_last:
                 break
             program = CountProgram(core)
@@ -351,7 +358,7 @@ class _Search:
         self.prices[core.jobs] = prices
         for narrow in islice(_best_places(core, prices), 2):
             if not self._is_done():
-                self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, self.cost)
+                self._search(narrow, narrow.part_of(core, prices), self._alternate, STARTING_WIDTH, self.cost)
 
     def _narrowed(self, core: Core) -> Iterator[Core]:
         """Growing parts of the core around the places of least loss."""
@@ -397,7 +404,7 @@ class _Search:
         before = self.cost
         for narrow in _best_places(core, prices):
             if self.cost == before and not self._is_late():
-                self._search(narrow, narrow.part_of(core, prices), self.passes % 2, STARTING_WIDTH, before)
+                self._search(narrow, narrow.part_of(core, prices), self._alternate, STARTING_WIDTH, before)
         return self.cost < before
 
     def _search(self, core: Core, prices: Floats, order: int, width: int, target: float) -> float:
