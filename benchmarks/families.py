@@ -319,6 +319,7 @@ FEW_JOBS = (
     (Family("opposed", "uniform", "sixteen sizes", work="equal", together=True), (2_000, 6, 600)),
     (Family("quadratic", "uniform", "forty sizes", work="equal", together=True), (1_500, 8, 600)),
     (Family("opposed", "one large", "forty sizes", work="equal", together=True), (300, 4, 17 * 41)),
+    (Family("alike", "equal", "eight sizes", work="Pareto"), (102, 10, 456)),
 )
 """Families of few jobs in gangs of many sizes, each with its jobs, types and GPUs."""
 

@@ -110,7 +110,7 @@ def test_fft_round_found_slow(benchmark: BenchmarkFixture, full: bool) -> None:
 
 
 def test_fft_round_of_few_jobs(benchmark: BenchmarkFixture, full: bool) -> None:
-    """Few jobs of many sizes, where the bound of the relaxation is far off."""
+    """Few jobs of many sizes, or on types nearly alike, where the bound of the relaxation is far off."""
     for family, size in FEW_JOBS:
         seconds = []
         for seed in range(SEEDS if full else 1):
