@@ -34,7 +34,7 @@ from hetopt.models.fft.transport import cheapest_assignment
 from hetopt.solving.blocks import Flags
 
 LARGEST = 30_000_000
-"""Largest tables of jobs (240 MB); larger cores are left to an integer program."""
+"""Largest tables of jobs (240 MB) in a search; larger cores are only bounded."""
 
 Part = tuple[int, Positions]
 """A demand, and the jobs that have it."""
