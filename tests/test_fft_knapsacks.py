@@ -129,10 +129,25 @@ def test_gangs_whose_sizes_are_all_odd_fill_every_type() -> None:
     draw = np.random.default_rng(0)
     demand, plan = draw.choice([31, 33, 35, 37, 41], 300), draw.integers(-1, 4, 300)
     room = np.bincount(plan[plan >= 0], demand[plan >= 0]).astype(np.intp)
-    choice = rounded(draw.uniform(0, 1, (300, 4)), demand, room, plan >= 0)
+    choice = rounded(draw.uniform(0, 1, (300, 4)), np.full(300, np.inf), demand, room, plan >= 0)
     assert choice is not None
     assert np.array_equal(choice >= 0, plan >= 0)
     assert np.array_equal(np.bincount(choice[choice >= 0], demand[choice >= 0]), room)
+
+
+def test_types_with_a_few_odd_gangs_are_filled_over_larger_types() -> None:
+    """Two of four types have one to ten gangs: exchanges between the types that do not fit fill half of the rounds."""
+    filled = 0
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        demand = draw.choice([31, 33, 35, 37, 41], 300)
+        plan = np.append(draw.choice(5, 299, p=[0.3, 0.4, 0.28, 0.015, 0.005]) - 1, 3)
+        room = np.bincount(plan[plan >= 0], demand[plan >= 0], 4).astype(np.intp)
+        loss, waits = draw.uniform(0, 1, (300, 4)), draw.uniform(0, 1, 300)
+        if (choice := rounded(loss, waits, demand, room, plan >= 0)) is not None:
+            filled += 1
+            assert np.array_equal(np.bincount(choice[choice >= 0], demand[choice >= 0], 4), room)
+    assert filled > 30
 
 
 @given(cores())
@@ -144,6 +159,10 @@ def test_exchanges_leave_no_better_one_between_two_types(core: Core) -> None:
         after = improved(core.cost, core.demand, plan)
         costs = np.column_stack([core.cost, np.zeros(len(plan))])[np.arange(len(plan)), after]
         gpus = np.bincount(after + 1, core.demand, core.cost.shape[1] + 1)
+        round_ = Round(core.cost, core.demand, core.room, core.idle, np.zeros(len(core.room)))
+        cheaper = round_.improved(plan)
+        check(round_, cheaper, None)
+        assert round_.worth(cheaper)[0] <= costs.sum() + EQUAL * scale(costs)
         assert np.array_equal(gpus, np.bincount(plan + 1, core.demand, len(gpus)))
         for other in known:
             changed = np.flatnonzero(other != after)

@@ -50,7 +50,8 @@ class Merged:
             jobs = np.flatnonzero(choice == g)
             cost, demand = whole.cost[np.ix_(jobs, types)], whole.demand[jobs]
             loss = cost - cost.min(axis=1, keepdims=True)
-            near = rounded(loss, demand, whole.room[types], np.ones(len(jobs), dtype=bool))
+            waits, runs = np.full(len(jobs), np.inf), np.ones(len(jobs), dtype=bool)
+            near = rounded(loss, waits, demand, whole.room[types], runs)
             if near is None:
                 return None
             out[jobs] = types[improved(cost, demand, near)]

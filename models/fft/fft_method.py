@@ -184,8 +184,9 @@ class RoundSolver:
             found = solve(alike.part, FINER * gap, deadline, feasible=feasible)
             bound, method = found.bound, found.method
             split = None if found.choice is None else alike.split(found.choice)
-            known = [choice for choice in (start, split) if choice is not None]
-            start = min(known, key=lambda choice: round_.worth(choice)[0], default=None)
+            if split is not None:
+                plans = [round_.improved(split)] if start is None else [round_.improved(split), start]
+                start = min(plans, key=lambda choice: round_.worth(choice)[0])
         found = solve(round_, gap, deadline, start, bound, feasible=feasible)
         return replace(found, method=method) if method == "counting" else found
 

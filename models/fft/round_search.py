@@ -134,11 +134,17 @@ class Round:
         losses, runs = self._by_running
         if losses.bound == np.inf or self.demand[runs].sum() != self.room.sum() - self.idle:
             return None
-        near = rounded(losses.runs, self.demand, self.room, runs)
-        if near is None:
-            return None
-        better = improved(self.cost, self.demand, near)
-        return self.whole.with_numbers(self.whole.numbers_of(better), better)
+        near = rounded(losses.runs, losses.waits, self.demand, self.room, runs)
+        return None if near is None else self.improved(near)
+
+    def improved(self, choice: Positions) -> Positions:
+        """A plan of at most the cost of this one: by exchanges, and by the cheapest jobs for its numbers of gangs."""
+        while True:
+            choice = improved(self.cost, self.demand, choice)
+            cheapest = self.whole.with_numbers(self.whole.numbers_of(choice), choice)
+            if cheapest is None or self.worth(cheapest)[0] >= self.worth(choice)[0]:
+                return choice
+            choice = cheapest
 
     @cached_property
     def _by_running(self) -> tuple[Losses, Flags]:

@@ -2,8 +2,9 @@
 
 Best types need more GPUs of some types than there are, and leave others free. A step moves jobs from a type with too
 many to one with free GPUs, and perhaps some back, so that no type gets more than it has free. A knapsack finds the
-exchange of least loss per GPU among those with few jobs of each size. So each step comes nearer to a plan. Exchanges
-that move no GPUs in sum then make the plan cheaper.
+exchange of least loss per GPU among those with few jobs of each size. So each step comes nearer to a plan. If there is
+no such exchange, a larger type, or the jobs that wait, take over what does not fit on a type: each step leaves less on
+the smaller types, so there is an end. Exchanges that move no GPUs in sum then make the plan cheaper.
 """
 
 from __future__ import annotations
@@ -27,35 +28,64 @@ Exchange = tuple[float, Positions, Positions]
 """Loss per GPU, or in all if no GPU moves in sum, and the jobs that move there and back."""
 
 
-def rounded(loss: Floats, demand: Positions, room: Positions, runs: Flags) -> Positions | None:
-    """(n,) type of each job in a plan in which these jobs run, -1 where one waits; None if exchanges find none.
+def rounded(loss: Floats, waits: Floats, demand: Positions, room: Positions, runs: Flags) -> Positions | None:
+    """(n,) type of each job in a plan in which as many GPUs run, -1 where a job waits; None if exchanges find none.
 
     Parameters
     ----------
-    loss:
-        (n, k) by how much the cost grows if a job runs on a type; infinite where it cannot run.
+    loss, waits:
+        (n, k) and (n,) by how much the cost grows if a job runs on a type, or waits; infinite where it cannot.
     demand, room:
         (n,) GPUs of each gang and (k,) of each type.
     runs:
-        (n,) jobs that run.
+        (n,) jobs that run at first.
     """
-    choice = np.where(runs, loss.argmin(axis=1), -1)
+    k = len(room)
+    losses, choice = np.column_stack([loss, waits]), np.where(runs, loss.argmin(axis=1), k)
+    rooms = np.append(room, demand[~runs].sum())
     known: dict[tuple[int, int], Exchange] = {}
     while True:
-        free = room - np.bincount(choice[runs], demand[runs], len(room)).astype(np.intp)
+        free = rooms - np.bincount(choice, demand, k + 1).astype(np.intp)
         if (free >= 0).all():
-            return choice
-        for pair in product(np.flatnonzero(free < 0).tolist(), np.flatnonzero(free > 0).tolist()):
+            return np.where(choice < k, choice, -1)
+        pairs = list(product(np.flatnonzero(free < 0).tolist(), np.flatnonzero(free > 0).tolist()))
+        for pair in pairs:
             if pair not in known:
-                known[pair] = _exchange(loss, demand, choice, pair, 1, int(np.abs(free[[*pair]]).min()))
-        if not known:
+                known[pair] = _exchange(losses, demand, choice, pair, 1, int(np.abs(free[[*pair]]).min()))
+        best = min(pairs, key=lambda pair: known[pair][0], default=None)
+        if best is None:
             return None
-        i, h = min(known, key=lambda pair: known[pair][0])
-        rate, there, back = known[i, h]
-        if rate == np.inf:
-            return None
-        choice[there], choice[back] = h, i
-        known = {pair: exchange for pair, exchange in known.items() if not {i, h} & set(pair)}
+        exchange = known[best]
+        if exchange[0] == np.inf:
+            best, exchange = _to_larger(losses, demand, choice, free, np.append(room, room.sum()))
+            if exchange[0] == np.inf:
+                return None
+        choice = _exchanged(choice, best, exchange)
+        known = {pair: exchange for pair, exchange in known.items() if not set(best) & set(pair)}
+
+
+def _to_larger(
+    loss: Floats, demand: Positions, choice: Positions, free: Positions, room: Positions
+) -> tuple[tuple[int, int], Exchange]:
+    """The exchange of least loss per GPU after which a type fits, and a larger one, or what waits, has its misfit.
+
+    A small type may have none of the gangs that another one needs; a larger one has more of each size.
+    """
+    found: tuple[tuple[int, int], Exchange] = (0, 0), (np.inf, choice[:0], choice[:0])
+    for i, m in product(np.flatnonzero(free).tolist(), range(len(room))):
+        if room[m] > room[i]:
+            pair = (i, m) if free[i] < 0 else (m, i)
+            exchange = _exchange(loss, demand, choice, pair, *[abs(int(free[i]))] * 2)
+            if exchange[0] < found[1][0]:
+                found = pair, exchange
+    return found
+
+
+def _exchanged(choice: Positions, types: tuple[int, int], exchange: Exchange) -> Positions:
+    """The choice after an exchange."""
+    after, (_, there, back) = choice.copy(), exchange
+    after[back], after[there] = types
+    return after
 
 
 def improved(cost: Floats, demand: Positions, plan: Positions) -> Positions:
@@ -73,10 +103,9 @@ def improved(cost: Floats, demand: Positions, plan: Positions) -> Positions:
     worth, pairs = costs[jobs, best], list(combinations(range(k + 1), 2))
     while pairs:
         i, h = pair = pairs.pop()
-        loss, there, back = _exchange(costs, demand, best, pair, 0, 0)
-        if loss < -PROVEN * np.abs(worth).sum():
-            choice = best.copy()
-            choice[there], choice[back] = h, i
+        exchange = _exchange(costs, demand, best, pair, 0, 0)
+        if exchange[0] < -PROVEN * np.abs(worth).sum():
+            choice = _exchanged(best, pair, exchange)
             if (after := costs[jobs, choice]).sum() < worth.sum():  # else rounding hides that it is not better
                 best, worth = choice, after
                 pairs = list(dict.fromkeys([*pairs, *(p for p in combinations(range(k + 1), 2) if {i, h} & set(p))]))
@@ -98,8 +127,10 @@ def _exchange(
         total = float(more[:number].sum()) / float(demand[jobs[:number]].sum()) if number else np.inf
         return total, jobs[:number], jobs[:0]
     there, back = _few(jobs, more, demand), _few(*_by_rate(loss, demand, choice, other, one), demand)
-    jobs, more = np.concatenate([there[0], back[0]]), np.concatenate([there[1], back[1]])
-    moved = demand[jobs] * np.repeat([1, -1], [len(there[0]), len(back[0])])
+    turn = np.concatenate([np.arange(len(own)) / max(len(own), 1) for own, _ in (there, back)])
+    order = np.argsort(turn, kind="stable")  # both ways in turn, so that sums stay small
+    jobs, more = np.concatenate([there[0], back[0]])[order], np.concatenate([there[1], back[1]])[order]
+    moved = (demand * np.where(choice == one, 1, -1))[jobs]
     rate, chosen = _knapsack(moved, more, reach, least, most)
     return rate, jobs[chosen & (moved > 0)], jobs[chosen & (moved < 0)]
 
