@@ -302,6 +302,10 @@ class _Search:
                 return min(self._count(program), limit)
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
+        if self.choice is not None:
+            if (smaller := _shrunk(core, prices, limit)) is None:
+                return limit
+            core, prices = smaller
         aim = limit if np.isfinite(limit) else bound + float(self.round.relaxed.waits[core.jobs].sum())
         bound, prices = self._ascended(core, prices, aim)
         if not np.isfinite(bound):
