@@ -115,6 +115,23 @@ def test_a_rounded_relaxation_is_a_plan(core: Core, seed: int) -> None:
         check(round_, choice, None)
 
 
+def test_first_plans_leave_as_many_gpus_idle_as_they_must() -> None:
+    """A plan with a few more GPUs than are in use is there by construction."""
+    found = 0
+    for seed in range(200):
+        draw = np.random.default_rng(seed)
+        n, k = int(draw.integers(5, 12)), 3
+        demand, plan = draw.choice([2, 3, 5], n).astype(np.intp), draw.choice(k + 1, n) - 1
+        room, idle = np.bincount(plan + 1, demand, k + 1)[1:].astype(np.intp), int(draw.integers(1, 5))
+        room[0] += idle
+        cost = -draw.uniform(0.1, 1, (n, k)) * demand[:, None]
+        round_ = Round(cost, demand, room, idle, np.median(cost / demand[:, None], axis=0))
+        if (choice := round_.first_plan) is not None:
+            found += 1
+            check(round_, choice, None)
+    assert found > 150
+
+
 def test_identical_jobs_are_spread_over_identical_types() -> None:
     """All of 200 jobs are on one of five types before the exchanges."""
     demand, room = np.arange(200) % 3 + 1, np.array([70, 80, 80, 80, 89])
@@ -160,7 +177,7 @@ def test_exchanges_leave_no_better_one_between_two_types(core: Core) -> None:
         costs = np.column_stack([core.cost, np.zeros(len(plan))])[np.arange(len(plan)), after]
         gpus = np.bincount(after + 1, core.demand, core.cost.shape[1] + 1)
         round_ = Round(core.cost, core.demand, core.room, core.idle, np.zeros(len(core.room)))
-        cheaper = round_.improved(plan)
+        cheaper = round_.polished(plan)
         check(round_, cheaper, None)
         assert round_.worth(cheaper)[0] <= costs.sum() + EQUAL * scale(costs)
         assert np.array_equal(gpus, np.bincount(plan + 1, core.demand, len(gpus)))
@@ -316,6 +333,25 @@ def test_counting_without_a_solution_proves_only_infeasibility(
     monkeypatch.setattr(gang_counts.Session, "solve", failed)
     core = Core(np.array([[1.0]]), np.array([2]), np.array([2]), 0, np.arange(1))
     assert CountProgram(core).solve(0.0, None) == (bound, None)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_bound_holds_whose_first_plan_is_poor(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wide gap, and a narrow search for the first plan inside of a proof. The optimum is HiGHS's."""
+    monkeypatch.setattr(round_search, "STARTING_WIDTH", 1)
+    monkeypatch.setattr(round_search._Search, "_first", lambda _: None)
+    for draw in np.random.default_rng(seed).spawn(10):
+        n, k = int(draw.integers(4, 14)), int(draw.integers(2, 4))
+        demand = draw.choice([[1, 2, 4], [2, 3, 5], [3, 4, 7]][draw.integers(3)], n).astype(np.intp)
+        cost = np.where(draw.random((n, k)) < 0.2, np.inf, -draw.uniform(0.1, 1, (n, k)) * demand[:, None])
+        plan = [int(draw.choice(np.append(-1, np.flatnonzero(np.isfinite(own))))) for own in cost]
+        room = np.bincount(np.array(plan) + 1, demand, k + 1)[1:].astype(np.intp)
+        price = np.median(np.where(np.isfinite(cost), cost, 0.0) / demand[:, None], axis=0)
+        round_ = Round(cost, demand, room, 0, price)
+        best, _ = CountProgram(round_.whole).solve(0.0, None)  # one was infeasible to HiGHS with a redundant row
+        found = solve(round_, float(draw.choice([0.1, 0.2, 0.3])))
+        assert found.bound <= best + EQUAL * scale(best)
+        assert found.cost >= best - EQUAL * scale(best)
 
 
 @given(cores())

@@ -185,7 +185,7 @@ class RoundSolver:
             bound, method = found.bound, found.method
             split = None if found.choice is None else alike.split(found.choice)
             if split is not None:
-                plans = [round_.improved(split)] if start is None else [round_.improved(split), start]
+                plans = [round_.polished(split), *([] if start is None else [start])]
                 start = min(plans, key=lambda choice: round_.worth(choice)[0])
         found = solve(round_, gap, deadline, start, bound, feasible=feasible)
         return replace(found, method=method) if method == "counting" else found

@@ -90,9 +90,11 @@ class CountProgram:
             [sparse.csc_array((np.ones(m), (self.jobs, places)), shape=(n, m)), None],
             [sparse.csc_array((np.ones(m), (self.count, places)), shape=(q, m)), -sparse.eye_array(q)],
             [None, sparse.csc_array((gangs, (self.type, counts)), shape=(k, q))],
-            [None, sparse.csc_array(gangs[None, :])],
         ]
-        in_use = [core.room.sum() - core.idle]
+        in_use = []
+        if core.idle:  # else the rows before imply it, and HiGHS 1.16 finds some programs with both infeasible
+            blocks.append([None, sparse.csc_array(gangs[None, :])])
+            in_use.append(core.room.sum() - core.idle)
         lower = np.concatenate([np.full(n, -np.inf), np.zeros(q), np.maximum(core.room - core.idle, 0), in_use])
         upper = np.concatenate([np.ones(n), np.zeros(q), core.room, in_use])
         most = np.minimum(np.bincount(self.count, minlength=q), core.room[self.type] // self.gangs)

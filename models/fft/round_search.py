@@ -135,9 +135,9 @@ class Round:
         if losses.bound == np.inf or self.demand[runs].sum() != self.room.sum() - self.idle:
             return None
         near = rounded(losses.runs, losses.waits, self.demand, self.room, runs)
-        return None if near is None else self.improved(near)
+        return None if near is None else self.polished(near)
 
-    def improved(self, choice: Positions) -> Positions:
+    def polished(self, choice: Positions) -> Positions:
         """A plan of at most the cost of this one: by exchanges, and by the cheapest jobs for its numbers of gangs."""
         while True:
             choice = improved(self.cost, self.demand, choice)
@@ -302,14 +302,14 @@ class _Search:
                 return min(self._count(program), limit)
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(1))
         limit = min(limit, self.target)
-        if self.choice is not None:
+        if self.choice is not None:  # the rest proves no more than the limit
             if (smaller := _shrunk(core, prices, limit)) is None:
                 return limit
             core, prices = smaller
         aim = limit if np.isfinite(limit) else bound + float(self.round.relaxed.waits[core.jobs].sum())
         bound, prices = self._ascended(core, prices, aim)
         if not np.isfinite(bound):
-            return np.inf
+            return limit
         if (self.passes <= 1 and bound < limit) or self.choice is None:
             self._start(core, prices, chain(_best_places(core, prices), [core]), range(ORDERS))
         return self._shrink(core, prices, bound, limit, is_last) if self.choice is not None else min(bound, limit)

@@ -3,8 +3,9 @@
 Best types need more GPUs of some types than there are, and leave others free. A step moves jobs from a type with too
 many to one with free GPUs, and perhaps some back, so that no type gets more than it has free. A knapsack finds the
 exchange of least loss per GPU among those with few jobs of each size. So each step comes nearer to a plan. If there is
-no such exchange, a larger type, or the jobs that wait, take over what does not fit on a type: each step leaves less on
-the smaller types, so there is an end. Exchanges that move no GPUs in sum then make the plan cheaper.
+no such exchange, a type passes what it has too many or too few of to a larger type, or to the jobs that wait. In the
+order of the types by size, the first misfit that a step changes becomes smaller, so there is an end. Exchanges that
+move no GPUs in sum then make the plan cheaper.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def rounded(loss: Floats, waits: Floats, demand: Positions, room: Positions, run
     runs:
         (n,) jobs that run at first.
     """
-    k = len(room)
+    k = len(room)  # the place of the jobs that wait
     losses, choice = np.column_stack([loss, waits]), np.where(runs, loss.argmin(axis=1), k)
     rooms = np.append(room, demand[~runs].sum())
     known: dict[tuple[int, int], Exchange] = {}
@@ -57,27 +58,33 @@ def rounded(loss: Floats, waits: Floats, demand: Positions, room: Positions, run
             return None
         exchange = known[best]
         if exchange[0] == np.inf:
-            best, exchange = _to_larger(losses, demand, choice, free, np.append(room, room.sum()))
-            if exchange[0] == np.inf:
+            if (found := _to_larger(losses, demand, choice, free, np.append(room, room.sum() + 1))) is None:
                 return None
+            best, exchange = found
         choice = _exchanged(choice, best, exchange)
         known = {pair: exchange for pair, exchange in known.items() if not set(best) & set(pair)}
 
 
 def _to_larger(
-    loss: Floats, demand: Positions, choice: Positions, free: Positions, room: Positions
-) -> tuple[tuple[int, int], Exchange]:
-    """The exchange of least loss per GPU after which a type fits, and a larger one, or what waits, has its misfit.
+    loss: Floats, demand: Positions, choice: Positions, free: Positions, size: Positions
+) -> tuple[tuple[int, int], Exchange] | None:
+    """The exchange of least loss per GPU that moves the misfit of a type, or half of a large one, to a larger place.
 
     A small type may have none of the gangs that another one needs; a larger one has more of each size.
+
+    Parameters
+    ----------
+    size:
+        GPUs of the types; of the jobs that wait, more than of any type.
     """
-    found: tuple[tuple[int, int], Exchange] = (0, 0), (np.inf, choice[:0], choice[:0])
-    for i, m in product(np.flatnonzero(free).tolist(), range(len(room))):
-        if room[m] > room[i]:
-            pair = (i, m) if free[i] < 0 else (m, i)
-            exchange = _exchange(loss, demand, choice, pair, *[abs(int(free[i]))] * 2)
-            if exchange[0] < found[1][0]:
-                found = pair, exchange
+    found, least = None, np.inf
+    misfits = free < 0 if free.sum() > 0 else free  # where GPUs may stay idle, free ones fit
+    for i, m in product(np.flatnonzero(misfits).tolist(), range(len(size))):
+        if size[m] > size[i]:
+            pair, gpus = ((i, m) if free[i] < 0 else (m, i)), abs(int(free[i]))
+            exchange = _exchange(loss, demand, choice, pair, gpus, gpus)
+            if exchange[0] < least:
+                found, least = (pair, exchange), exchange[0]
     return found
 
 
@@ -128,7 +135,7 @@ def _exchange(
         return total, jobs[:number], jobs[:0]
     there, back = _few(jobs, more, demand), _few(*_by_rate(loss, demand, choice, other, one), demand)
     turn = np.concatenate([np.arange(len(own)) / max(len(own), 1) for own, _ in (there, back)])
-    order = np.argsort(turn, kind="stable")  # both ways in turn, so that sums stay small
+    order = np.argsort(turn, kind="stable")  # by relative rank, so that sums on the way stay within reach
     jobs, more = np.concatenate([there[0], back[0]])[order], np.concatenate([there[1], back[1]])[order]
     moved = (demand * np.where(choice == one, 1, -1))[jobs]
     rate, chosen = _knapsack(moved, more, reach, least, most)
