@@ -12,8 +12,9 @@ import signal
 import time
 from pathlib import Path
 
-PATIENCE = 60.0
-"""Seconds within which what has been asked to end, or killed, must be gone; the machine may have other work."""
+LOOKS = 10_000
+"""After so many looks what has been asked to end, or killed, must be gone: over 200 s, and longer on a machine that
+stands still meanwhile."""
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -63,14 +64,15 @@ def command(pid: int) -> str:
 
 def end_all_but(before: set[int]) -> list[str]:
     """Wait a while for all other descendants to end, then kill what is left; their commands."""
-    deadline, killed = time.monotonic() + PATIENCE, dict[int, str]()
+    looks, killed = 0, dict[int, str]()
     while left := [pid for pid in descendants() - before if not _gone(pid)]:
-        if time.monotonic() > deadline:
+        if looks > LOOKS:
             for pid in left:
                 killed.setdefault(pid, command(pid))
                 _kill(pid)
-            assert time.monotonic() < deadline + PATIENCE, f"processes that cannot be killed: {killed}"
+            assert looks < 2 * LOOKS, f"processes that cannot be killed: {killed}"
         time.sleep(0.02)
+        looks += 1
     return [f"{pid}: {text}" for pid, text in killed.items()]
 
 

@@ -18,6 +18,7 @@ from executor_cluster import node, rows, spec
 from executor_lab import Run
 from executor_old_leases import a_state, granted, sealed, tree
 from executor_stage import Stage
+from waiting import until
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
@@ -82,6 +83,11 @@ def empty_log(state: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
+def _unmount(folder: Path) -> None:
+    """Repeated while another process of the machine, which walks over all disks, has a file of it open."""
+    until(lambda: subprocess.run(["umount", folder], check=False).returncode == 0, f"{folder} is not busy")
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     folder = tmp_path / "disk"
@@ -90,7 +96,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     if mounted.returncode:
         pytest.skip(f"a test's own disk cannot be mounted: {mounted.stderr.strip()}")
     yield Disk(folder)
-    subprocess.run(["umount", folder], check=True)
+    _unmount(folder)
 
 
 def files_of(folder: Path) -> dict[str, bytes | None]:
@@ -298,7 +304,7 @@ def failing_disk(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
         next(line.split()[0] for line in Path("/proc/mounts").read_text().splitlines() if str(folder) in line)
     )
     yield folder, Path("/sys/fs/ext4", device.name, "trigger_fs_error")
-    subprocess.run(["umount", folder], check=True)
+    _unmount(folder)
 
 
 def test_a_disk_that_fails_under_a_running_job_is_read_only(failing_disk: tuple[Path, Path]) -> None:
