@@ -1,8 +1,8 @@
 """Types on which all jobs cost about the same, as one type: a relaxation of an FFT round, and plans of it split again.
 
-Where types are alike, any plan has many twins that exchange types, and a search proves the same again and again. The
-merged type has the GPUs of all, and each job costs what it costs on the cheapest. So a bound on the merged round bounds
-the round. A plan of the merged round is split by exchanges between its members.
+Where types are alike, a plan stays about as good if jobs exchange types, and a search proves the same again and again.
+The merged type has the GPUs of all, and each job costs what it costs on the cheapest. So a bound on the merged round
+bounds the round. A plan of the merged round is split over the members of each type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from hetopt.data.array_types import Floats, Positions
 from hetopt.models.fft.round_search import Round
-from hetopt.models.fft.rounded_plan import improved, rounded
+from hetopt.models.fft.rounded_plan import rounded
 
 TOLERATED = 0.1
 """Part of the gap that merging may take off the bound of the relaxation."""
@@ -54,7 +54,7 @@ class Merged:
             near = rounded(loss, waits, demand, whole.room[types], runs)
             if near is None:
                 return None
-            out[jobs] = types[improved(cost, demand, near)]
+            out[jobs] = types[near]
         return out
 
 
