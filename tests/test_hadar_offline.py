@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, InvalidPla
 from hetopt.models import hadar
 from hetopt.models.hadar.job_schedules import JobSchedule, TooManySchedules, check_schedules, schedules, used_by
 from hetopt.models.hadar.schedule_based import schedule_program
+from hetopt.models.hadar.time_indexed import slot_limits
 from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, scale
 
@@ -153,6 +155,21 @@ def test_as_printed_all_jobs_must_finish() -> None:
     with pytest.raises(NotSolved, match="'late' must finish, and arrives after the last slot"):
         hadar.TimeIndexed(admission=False)(hadar.OfflineProblem.of(late, 4, 1.0))
     assert [s.job for s in hadar.TimeIndexed()(hadar.OfflineProblem.of(late, 4, 1.0)).schedules] == [0]
+
+
+@given(mixed_instances(jobs=(1, 2)), st.integers(1, 6))
+def test_slots_at_each_speed_suffice_where_the_work_is_done(instance: Instance, slots: int) -> None:
+    """The inequalities hold exactly where the sum of speeds suffices, and each edge of the hull has two such points."""
+    problem = hadar.OfflineProblem.of(instance, slots, 1.0)
+    for job in range(len(problem.demand)):
+        levels = problem.levels(job)
+        every = [n for n in product(range(slots + 1), repeat=len(levels)) if sum(n) <= slots]
+        enough = {n for n in every if sum(a * v for a, v in zip(n, levels, strict=True)) >= problem.least_work[job]}
+        limits = [(np.array(p), q) for p, q in slot_limits(problem, job, slots)]
+        assert {n for n in every if all(p @ n >= q for p, q in limits)} == enough
+        if enough and len(levels) <= 2:
+            on_edge = [sum(p @ n == q for n in enough) for p, q in limits]
+            assert min(on_edge) >= (2 if len(levels) == 2 and np.count_nonzero(limits[0][0]) == 2 else 1)
 
 
 def test_nothing_can_be_done_in_time() -> None:

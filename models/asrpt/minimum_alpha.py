@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,7 +24,7 @@ from hetopt.models.asrpt.exact_mapping import (
     started,
 )
 from hetopt.models.asrpt.local_search import LocalSearch
-from hetopt.models.asrpt.placement_costs import PlacementCosts
+from hetopt.models.asrpt.placement_costs import RESOLUTION, PlacementCosts
 from hetopt.programs.linear import Status
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
@@ -33,7 +34,7 @@ from hetopt.stages.job_graph import job_graph
 from hetopt.stages.mapping import GPUMapping, Mapper, in_order
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
-from hetopt.tolerances import EQUAL, PROVEN
+from hetopt.tolerances import PROVEN, ROUNDING
 
 MATHEMATICS = Mathematics.read(
     r"""
@@ -53,15 +54,15 @@ MATHEMATICS = Mathematics.read(
           != s) - worst[s, m] * (1 - sum(y[s, m, c] for c in counts[s, m]))
         for s in S for m in M if len(counts[s, m]) > 0
       beside | a stage that would be slower than the start without neighbours has neighbours on its server | s
-        sum(save[s, r, m] * x[r, m] for r in S if r != s) + worst[s, m] + delta * u >= sum((base[s, m, c] + worst[s,
-          m] - u) * y[s, m, c] for c in slow[s, m]) for s in S for m in M if len(slow[s, m]) > 0
+        sum(save[s, r, m] * x[r, m] for r in S if r != s) + worst[s, m] >= sum((base[s, m, c] + worst[s, m] - longest
+          * u) * y[s, m, c] for c in slow[s, m]) for s in S for m in M if len(slow[s, m]) > 0
       order | of equal servers the first has most of the largest stage | replicas
         x[top, m] >= x[top, n] for m, n in pairs
     with
       y[s, m, c] | whether server m has c replicas of stage s
         y[s, m, c] in {0, 1} for s in S for m in M for c in counts[s, m]
       z | seconds of an iteration | u
-        min(1, bound / u) - epsilon <= z <= 1 + epsilon
+        least <= z <= longest
     where
       x[s, m] | replicas of stage s on server m | replicas | x_{#1}^{#2}
         x[s, m] == sum(c * y[s, m, c] for c in counts[s, m]) for s in S for m in M
@@ -95,13 +96,12 @@ MATHEMATICS = Mathematics.read(
       theta_b | part of the backward computation that does not overlap with the AllReduce
       theta_r | part of the AllReduce that does not overlap with computation
       u | iteration time of the start; without a start, an upper bound | s
-      bound | lower bound on the iteration time | s
+      longest | iteration time of the start, 1 but for rounding; without a start, an upper bound | u
+      least | lower bound on the iteration time | u
       counts[s, m] | numbers of replicas with which stage s can be as fast on server m as the start
-      slow[s, m] | those of counts with base + worst > (1 + delta) u
+      slow[s, m] | those of counts with base + worst > longest u
       top | the stage with most replicas |  | s^*
       pairs | neighbours (m, n) in the order of equal servers
-      epsilon | tolerance for equal times
-      delta | tolerance for rounding
     """,
     definitions=(REDUCED,),
     symbols=STAGES,
@@ -115,7 +115,8 @@ class MinimumAlpha:
     ``print(MinimumAlpha().mathematics)`` shows the integer program.
 
     Only counts matter (:mod:`hetopt.models.asrpt.placement_costs`), so replicas of a stage are interchangeable. Choices
-    that are slower than the start even with the best neighbours on the same server are omitted.
+    that are slower than the start even with the best neighbours on the same server are omitted. Seconds are rounded to
+    multiples of :data:`~hetopt.models.asrpt.placement_costs.RESOLUTION` u, so that the program needs no tolerances.
 
     Parameters
     ----------
@@ -194,16 +195,19 @@ def _model(costs: PlacementCosts, given: Integers | None) -> Any:
     unit = float(costs.longest if start is None else costs.iteration(start.T)) or 1.0
     model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum alpha")
     model.unit = pyo.Param(initialize=unit, doc="u: iteration time of the start; without a start, an upper bound (s)")
+    costs = costs.rounded(unit)
+    limit = float(costs.longest if start is None else costs.iteration(start.T)) or 1.0
     best = {like: costs.best(*like).tolist() for like in map(costs.equal_key, servers)}
     choices = [
         (s + 1, m, c)
         for s in stages
         for m in servers
         for c in range(1, int(pipeline.replicas[s]) + 1)
-        if best[costs.equal_key(m)][s][c] <= unit * (1 + PROVEN)
+        if best[costs.equal_key(m)][s][c] <= limit * (1 + PROVEN)
     ]
     model.y = pyo.Var(choices, domain=pyo.Binary)
-    model.z = pyo.Var(bounds=(min(1.0, costs.bound / unit) - EQUAL, 1 + EQUAL), initialize=1.0)
+    least = math.ceil((costs.bound - ROUNDING) / RESOLUTION) * RESOLUTION  # all mappings take multiples of it
+    model.z = pyo.Var(bounds=(min(limit, least), limit), initialize=limit)
     model.seconds = pyo.Objective(expr=model.z, sense=pyo.minimize)
     here: list[list[list[Counted]]] = [[[] for _ in servers] for _ in stages]
     for (s, m, c), y in model.y.items():
@@ -220,14 +224,14 @@ def _model(costs: PlacementCosts, given: Integers | None) -> Any:
             model.room[m] = linear(used) <= costs.free[m]
         for s in stages:
             if here[s][m]:
-                _stage_rows(model, costs, here, s, m, unit)
+                _stage_rows(model, costs, here, s, m, limit)
     _order_rows(model, costs, here)
     described(model, MATHEMATICS)
     return model
 
 
 def _stage_rows(
-    model: Any, costs: PlacementCosts, here: list[list[list[Counted]]], s: int, m: int, unit: float
+    model: Any, costs: PlacementCosts, here: list[list[list[Counted]]], s: int, m: int, limit: float
 ) -> None:
     """Rows for one stage on one server: one count, its iteration time, and the neighbours that it requires.
 
@@ -236,12 +240,12 @@ def _stage_rows(
     """
     own, cost = here[s][m], costs.by_kind[costs.kind[m]]
     model.one[s + 1, m] = linear((1, y) for _, y in own) <= 1
-    beside = [(cost.saving[s, r] * c / unit, y) for r in range(len(here)) for c, y in here[r][m] if cost.saving[s, r]]
-    worst = float(cost.worst(costs.pipeline)[s]) / unit
-    base = [(cost.base[s, c] / unit + worst, y) for c, y in own]
+    beside = [(cost.saving[s, r] * c, y) for r in range(len(here)) for c, y in here[r][m] if cost.saving[s, r]]
+    worst = float(cost.worst(costs.pipeline)[s])
+    base = [(cost.base[s, c] + worst, y) for c, y in own]
     model.pace[s + 1, m] = linear([(1, model.z), *((-b, y) for b, y in base), *beside]) >= -worst
-    if lacking := [(1 - b, y) for b, y in base if b > 1 + PROVEN]:
-        model.beside[s + 1, m] = linear([*beside, *lacking]) >= -PROVEN - worst
+    if lacking := [(limit - b, y) for b, y in base if b > limit]:
+        model.beside[s + 1, m] = linear([*beside, *lacking]) >= -worst
 
 
 def _order_rows(model: Any, costs: PlacementCosts, here: list[list[list[Counted]]]) -> None:

@@ -10,6 +10,7 @@ and the iteration time is the largest of these over all servers. Local search an
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import groupby, product
@@ -68,6 +69,10 @@ def stage_seconds(pipeline: Pipeline, nic: float, intra: float, timing: Asynchro
     return StageSeconds(base, others * (out - within)[:, None])
 
 
+RESOLUTION = 2.0**-40
+"""Of rounded costs: sums and differences of its multiples are exact in floats, as long as they are below 4,096."""
+
+
 class PlacementCosts:
     """Free GPUs and :class:`StageSeconds` of the servers, and bounds on the iteration time."""
 
@@ -77,6 +82,17 @@ class PlacementCosts:
         first = [self.kind.index(kind) for kind in range(max(self.kind) + 1)]  # one server of each kind
         self.by_kind = [stage_seconds(pipeline, float(servers.nic[m]), float(servers.intra[m]), timing) for m in first]
         self.free: list[int] = servers.free.tolist()
+
+    def rounded(self, unit: float) -> PlacementCosts:
+        """These costs in multiples of ``unit`` seconds, rounded to :data:`RESOLUTION`."""
+        other = copy(self)
+        other.by_kind = [
+            StageSeconds(*(np.rint(part / unit / RESOLUTION) * RESOLUTION for part in (own.base, own.saving)))
+            for own in self.by_kind
+        ]
+        for key in ("longest", "bound"):
+            other.__dict__.pop(key, None)
+        return other
 
     def equal_key(self, m: int) -> tuple[int, int]:
         """Key that equal servers share: bandwidths and free GPUs."""

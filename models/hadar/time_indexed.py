@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import pyomo.environ as pyo
@@ -30,8 +32,9 @@ P1 = Mathematics.read(
       gain [Hadar, eq. (1)] | utility of the jobs that finish | utility
         sum(U[j, t] * ends[j, t] for j in J for t in slots[j])
     subject to
-      done [Hadar, eq. (1a)] | a job that finishes does all of its work | part of the work
-        sum(x[j, t] for t in slots[j]) >= enough[j] * sum(ends[j, t] for t in slots[j]) for j in J
+      done [Hadar, eq. (1a)] | a job that finishes with slot t has done all of its work in the slots up to t
+        sum(p[j, t, i, l] * runs[j, u, l] for u in slots[j] for l in speeds[j] if u <= t) >= q[j, t, i] *
+          sum(ends[j, u] for u in slots[j] if u <= t) for j in J for t in slots[j] for i in limits[j, t]
       pace [Hadar, eq. (1b)] | a gang that runs at a speed has only GPUs of types at least as fast | GPUs
         w[j, h, r, t] <= min(c[h, r], W[j]) * sum(runs[j, t, l] for l in speeds[j] if v[j, l] <= X[j, r])
         for j in J for h, r in cells[j] for t in slots[j]
@@ -52,9 +55,6 @@ P1 = Mathematics.read(
         runs[j, t, l] in {0, 1} for j in J for t in slots[j] for l in speeds[j]
       ends[j, t] | whether slot t is the last of job j
         ends[j, t] in {0, 1} for j in J for t in slots[j]
-    where
-      x[j, t] as x [Hadar, eq. (1b)] | part of its work that the gang of j does in slot t | 1/slot | x_{#1}(#2)
-        x[j, t] == sum(v[j, l] * runs[j, t, l] for l in speeds[j]) for j in J for t in slots[j]
     symbols
       J | jobs that arrive before the last slot begins
       slots[j] | slots that begin when job j has arrived or later, t >= a |  | T_{#1}
@@ -64,8 +64,12 @@ P1 = Mathematics.read(
         there | 1/slot | X_{#1}^{#2}
       speeds[j] | numbers of the speeds that the gang of j may have, the fastest is 0 |  | V_{#1}
       v[j, l] | speed l of the gang of job j: its different X > 0 in descending order | 1/slot
-      enough[j] | threshold for finished work: half-way between the largest sum of speeds below the work of j and the
-        smallest sum at or above it, so that rounding does not matter
+      limits[j, t] | numbers of the inequalities that say with which numbers of slots at each speed job j is done by
+        the end of slot t
+      p[j, t, i, l] | coefficients of inequality i of them: with one speed or two an edge of the convex hull of all such
+        numbers, with more speeds v
+      q[j, t, i] | its right side; with more speeds half-way between the largest sum of speeds below the work of j and
+        the smallest sum at or above it, so that rounding does not matter
     """,
     symbols=(SLOTS, CELLS, CAPACITY, UTILITY),
 )
@@ -155,7 +159,7 @@ class TimeIndexed:
         slots = {j: range(int(problem.first[i]), problem.slots) for j, i in jobs.items()}
         here = [(j, t) for j in jobs for t in slots[j]]
         seats = [(j, h, r, t) for j, t in here for h, r in cells if speed[j, r]]
-        enough = {j: _enough(problem, i, len(slots[j])) for j, i in jobs.items()}
+        limits = {(j, t): slot_limits(problem, jobs[j], n) for j in jobs for n, t in enumerate(slots[j], 1)}
         model.w = pyo.Var(seats, domain=pyo.NonNegativeIntegers)
         model.runs = pyo.Var([(j, t, v) for j, t in here for v in range(len(level[j]))], domain=pyo.Binary)
         model.ends = pyo.Var(here, domain=pyo.Binary)
@@ -170,13 +174,14 @@ class TimeIndexed:
             there = [model.w[j, h, r, t] for j in jobs if (j, h, r, t) in model.w]
             return sum(there) <= cells[h, r] if there else pyo.Constraint.Skip
 
-        model.x = pyo.Expression(
-            here, rule=lambda _, j, t: sum(v * model.runs[j, t, i] for i, v in enumerate(level[j]))
-        )
         gain = sum(float(problem.value[jobs[j], t]) * model.ends[j, t] for j, t in here)
         model.gain = pyo.Objective(expr=gain, sense=pyo.maximize)
         model.done = pyo.Constraint(
-            list(jobs), rule=lambda _, j: sum(model.x[j, t] for t in slots[j]) >= enough[j] * ends(j)
+            [(j, t, i) for j, t in here for i in range(len(limits[j, t]))],
+            rule=lambda _, j, t, i: (
+                sum(p * model.runs[j, u, v] for v, p in enumerate(limits[j, t][i][0]) if p for u in slots[j] if u <= t)
+                >= limits[j, t][i][1] * sum(model.ends[j, u] for u in slots[j] if u <= t)
+            ),
         )
         model.pace = pyo.Constraint(
             seats,
@@ -194,6 +199,43 @@ class TimeIndexed:
         model.admission = pyo.Constraint(list(jobs), rule=lambda _, j: (least, ends(j), 1))
         described(model, self.mathematics)
         return model
+
+
+Limit = tuple[tuple[float, ...], float]
+"""Coefficients p of the numbers n of slots at each speed, fastest first, and q: p.n >= q."""
+
+
+def slot_limits(problem: OfflineProblem, job: int, slots: int) -> list[Limit]:
+    """What the numbers of slots at each speed satisfy with which ``job`` is done within ``slots`` slots.
+
+    With one speed or two these are the edges of the convex hull of these numbers, which are whole. With more speeds it
+    is a threshold for the sum of the speeds.
+    """
+    need, levels = float(problem.least_work[job]), [float(v) for v in problem.levels(job)]
+    if len(levels) > 2:
+        return [(tuple(levels), _enough(problem, job, slots))]
+    corners, slower = list[tuple[int, int]](), levels[1] if len(levels) > 1 else math.inf
+    for fast in range(slots + 1):
+        rest = need - levels[0] * fast
+        slow = max(0, math.ceil(rest / slower)) if len(levels) > 1 else (0 if rest <= 0 else slots + 1)
+        if fast + slow > slots:
+            continue
+        while len(corners) > 1 and _turn(corners[-2], corners[-1], (fast, slow)) <= 0:
+            corners.pop()
+        corners.append((fast, slow))
+        if not slow:
+            break
+    if not corners:
+        return [((0.0,) * len(levels), 1.0)]
+    edges = [((b - d, c - a), a * (b - d) + b * (c - a)) for (a, b), (c, d) in pairwise(corners)]
+    (least, _), (_, left) = corners[0], corners[-1]
+    edges += [((1, 0), least)] * bool(least) + [((0, 1), left)] * bool(left)
+    return [(tuple(map(float, p[: len(levels)])), float(q)) for p, q in edges]
+
+
+def _turn(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> int:
+    """Positive if the path from a by b to c turns left."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
 def _enough(problem: OfflineProblem, job: int, slots: int, most: int = 20_000) -> float:
