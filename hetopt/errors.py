@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Self, TypeAlias
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -155,12 +156,17 @@ class NotSolved(HetoptError, RuntimeError):
         floats), or ``"error"``.
     conflict:
         For an infeasible program, names of rows and column bounds that cannot hold together.
+    objective, bound:
+        For an exact integer program at its time limit, that of the best solution found, and the least upper bound that
+        is proven; else None.
     """
 
     def __init__(self, message: str, status: str, conflict: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.status = status
         self.conflict = tuple(conflict)
+        self.objective: Fraction | None = None
+        self.bound: Fraction | None = None
 
     @classmethod
     def unbounded(cls) -> NotSolved:
@@ -172,6 +178,10 @@ class NotSolved(HetoptError, RuntimeError):
         """The error for a time limit, in seconds, that left nothing usable; None: a limit of the solver itself."""
         which = "its own time limit" if limit is None else f"time_limit={limit:g} s"
         return cls(f"no usable point within {which}; raise the limit", "time_limit")
+
+
+class InvalidCertificate(HetoptError, ValueError):
+    """A certificate does not prove what it states, or states another program."""
 
 
 class InvalidPlan(HetoptError, ValueError):

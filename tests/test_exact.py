@@ -17,7 +17,7 @@ from scipy import sparse
 import hetopt
 import hetopt.instances
 from hetopt.data.rationals import rational
-from hetopt.errors import InvalidOption, NotSolved
+from hetopt.errors import NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
@@ -310,14 +310,6 @@ def test_the_uniqueness_question_is_left_open_when_it_takes_too_long(monkeypatch
     program = _free([1, 1, 1], [[1, 1, 1], [-1, 0, 0], [0, -1, 0]], [1, 0, 0])
     exact = exact_optimum(hetopt.optimise(program))
     assert (exact.objective, exact.unique) == (1, None)
-
-
-def test_what_cannot_be_exact_is_refused_before_solving() -> None:
-    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
-    program = hetopt.from_pyomo(COOPERATIVE.build(inst))
-    whole = replace(program, integer=np.ones(4, dtype=bool))
-    with pytest.raises(InvalidOption, match="integer columns"):
-        exact_optimum(hetopt.optimise(whole))
 
 
 @given(st.integers(1, 12), st.randoms(use_true_random=False))

@@ -7,10 +7,11 @@ rounds (0.3333333333333333 as 1/3), and the result is proven for these fractions
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from flint import fmpq
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hetopt.data.array_types import Floats
 from hetopt.data.rationals import digits, simple_fractions
-from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
+from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import (
     AT_LOWER,
@@ -34,9 +36,11 @@ from hetopt.programs.linear import (
 )
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
+from hetopt.solving.linear_proof import linear_proof
 from hetopt.solving.options import DEFAULT, Options
 from hetopt.solving.rational_program import ExactRow, RationalProgram, entries, fraction, ratio, read
 from hetopt.solving.rational_simplex import Check, InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.solving.vipr_file import Proof
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
 STEPS_FOR_UNIQUENESS = 200
@@ -50,10 +54,11 @@ SHORTER = "give weights, speedups and capacities with fewer digits"
 class ExactOptimum:
     """An optimum in rational numbers, proven without tolerance.
 
-    Proven: ``x`` satisfies every row and bound of ``program`` and every lazy row, and no such point has a larger
-    objective, since ``row_dual`` and ``reduced_cost`` are dual feasible and give the same bound. With several
-    objectives, this refers to the one in the certificate (of priority 0), among the points that are optimal for the
-    earlier ones; ``x`` is also optimal for the later ones.
+    Proven: ``x`` satisfies every row and bound of ``program`` and every lazy row, its integer columns are whole, and no
+    such point has a larger objective: ``row_dual`` and ``reduced_cost`` are dual feasible and give the same bound, or a
+    branch and bound search in rationals has derived it. With several objectives, this refers to the one in the
+    certificate (of priority 0), among the points that are optimal for the earlier ones; ``x`` is also optimal for the
+    later ones. :meth:`write` saves the proof.
 
     Attributes
     ----------
@@ -64,9 +69,10 @@ class ExactOptimum:
     share:
         (n, k) fractions, or None for a program without shares.
     row_dual, reduced_cost:
-        (rows,), (columns,) fractions: increase of the optimum per unit of the row's or column's bound.
+        (rows,), (columns,) fractions: increase of the optimum per unit of the row's or column's bound; None for
+        programs with integer columns.
     unique:
-        Whether no other point is optimal; None if undecided (too many steps).
+        Whether no other point is optimal; None if undecided (too many steps, or integer columns).
     optima:
         The optima of all objectives, in order of priority.
     program:
@@ -78,12 +84,36 @@ class ExactOptimum:
     objective: Fraction
     x: NDArray[np.object_]
     share: NDArray[np.object_] | None
-    row_dual: NDArray[np.object_]
-    reduced_cost: NDArray[np.object_]
+    row_dual: NDArray[np.object_] | None
+    reduced_cost: NDArray[np.object_] | None
     unique: bool | None
     optima: tuple[Fraction, ...]
     program: LinearProgram
     steps: int
+    _prove: Callable[[], Proof] = field(repr=False)
+
+    @cached_property
+    def proof(self) -> Proof:
+        """The constraints of the program, and those that lead to the optimum."""
+        return self._prove()
+
+    def write(self, path: str | Path, comments: Mapping[str, str] | None = None, *, overwrite: bool = False) -> None:
+        """Write the proof as a file in VIPR's format, which :func:`hetopt.check` and other checkers verify.
+
+        It holds the whole program, lazy rows included. The objective is minimised there, with the opposite sign and
+        without a constant; earlier objectives are rows.
+
+        Parameters
+        ----------
+        comments:
+            Key -> text, on lines ``% key: text``, which checkers skip.
+
+        Raises
+        ------
+        UnusableFile
+            The file exists and ``overwrite`` is False, or it cannot be written.
+        """
+        self.proof.write(path, comments, overwrite=overwrite)
 
     def as_point(self, point: Point) -> Point:
         """This optimum in floats, with the solver's data from ``point``.
@@ -103,7 +133,7 @@ class ExactOptimum:
             objective=objective,
             bound=objective,
             status="optimal",
-            row_dual=self.row_dual.astype(float),
+            row_dual=None if self.row_dual is None else self.row_dual.astype(float),
             basis=None,
         )
 
@@ -240,16 +270,16 @@ def exact_optimum(
 
     Raises
     ------
-    InvalidOption
-        The program has integer columns.
     NotSolved
         The rational program has no optimum: the float program is feasible only within a tolerance, e.g. because
-        products of long numbers were rounded in a program without slack. Or the time limit is exceeded.
+        products of long numbers were rounded in a program without slack. Or the time limit is exceeded; for a program
+        with integer columns the error then has the best bound that is proven.
     """
-    if point.program.integer.any():
-        raise InvalidOption("the program has integer columns; exact optima are for linear programs")
-    context = _Context(known or ExactData(), (options or DEFAULT).started().check_time)
+    options, known = (options or DEFAULT).started(), known or ExactData()
     base, objectives = _without_kept(point.program)
+    if base.integer.any():
+        return _whole(_with_all(base, every), objectives, point.x, options, known)
+    context = _Context(known, options.check_time)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
         optima, more = _in_order(base, objectives, start, context)
@@ -259,8 +289,41 @@ def exact_optimum(
         if not violated.any():
             unique, violated = _uniqueness(base, every, last, context)
         if every is None or not violated.any():
-            return _result(base, objectives, optima, unique, steps, context.known)
+            return _result(base, _with_all(base, every), objectives, optima, unique, steps, known)
         base, start = base.with_rows(every.part(np.flatnonzero(violated))), None
+
+
+def _with_all(program: LinearProgram, every: Cuts | None) -> LinearProgram:
+    """The program with all lazy rows."""
+    if every is None:
+        return program
+    own = set(program.row_names)
+    return program.with_rows(every.part(np.array([i for i, name in enumerate(every.names) if name not in own], int)))
+
+
+def _whole(
+    base: LinearProgram, objectives: Sequence[Objective], x: Floats, options: Options, known: ExactData
+) -> ExactOptimum:
+    """The exact optimum of a program with integer columns, near ``x``."""
+    from hetopt.solving.exact_integer import whole_optimum
+
+    rational = RationalProgram.of(base, known.rows(base.row_names))
+    found = whole_optimum(rational, [known.cost(one) for one in objectives], base.col_names, x, options)
+    values = [fraction(v) + known.offset(one) for v, one in zip(found.values, objectives, strict=True)]
+    priorities = [objective.priority for objective in objectives]
+    main, exact = priorities.index(main_priority(priorities)), _array(found.x)
+    return ExactOptimum(
+        objective=values[main],
+        x=exact,
+        share=None if base.share is None else exact[base.share],
+        row_dual=None,
+        reduced_cost=None,
+        unique=None,
+        optima=tuple(values),
+        program=base.with_objectives(objectives[main]),
+        steps=0,
+        _prove=lambda: found.proof,
+    )
 
 
 def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Objective]]:
@@ -285,14 +348,8 @@ def _in_order(
         optima.append(vertex)
         steps += more
         if len(optima) < len(objectives):
-            rational = _face(vertex)
+            rational = vertex.face()
     return optima, steps
-
-
-def _face(vertex: Vertex) -> RationalProgram:
-    """The program restricted to the optimal face: variables with a nonzero reduced cost are fixed."""
-    priced = [j for j, price in enumerate(vertex.price) if price and vertex.status[j] != BASIC]
-    return vertex.program.within((j, vertex.value[j], vertex.value[j]) for j in priced)
 
 
 def _optimum(
@@ -378,7 +435,7 @@ def _farthest(
     base: LinearProgram, optimum: Vertex, idle: Sequence[int], way: int, context: _Context
 ) -> list[Rational] | None:
     """Values of the optimal point farthest from ``optimum`` along the ``idle`` variables; None if it is unique."""
-    program, n = _face(optimum), optimum.program.shape[1]
+    program, n = optimum.face(), optimum.program.shape[1]
     cost, bounds = [fmpq(0)] * n, []
     for j in idle:
         sign = {AT_LOWER: 1, AT_UPPER: -1}.get(optimum.status[j], way)
@@ -402,6 +459,7 @@ def _room(program: RationalProgram, j: int, here: Rational, sign: int) -> tuple[
 
 def _result(
     base: LinearProgram,
+    whole: LinearProgram,
     objectives: Sequence[Objective],
     optima: Sequence[Vertex],
     unique: bool | None,
@@ -426,6 +484,12 @@ def _result(
         optima=tuple(values),
         program=base.with_objectives(objectives[main]),
         steps=steps,
+        _prove=lambda: linear_proof(
+            RationalProgram.of(whole, known.rows(whole.row_names)),
+            optima,
+            [*map(known.cost, objectives)],
+            whole.col_names,
+        ),
     )
 
 

@@ -332,6 +332,15 @@ class Session:
         solution = self._highs.getSolution()
         return np.asarray(solution.col_value), np.asarray(solution.row_dual), float(info.objective_function_value)
 
+    def basis(self) -> Basis | None:
+        """The basis of the last solve, if it has one."""
+        return self._basis()
+
+    def ray(self) -> Floats | None:
+        """(rows,) multipliers that contradict the bounds of columns, after an infeasible solve; None without any."""
+        answer = self._highs.getDualRay()
+        return np.asarray(answer[-1], dtype=float) if len(answer) == 3 and answer[1] else None
+
     def ranges(self) -> tuple[Floats, Floats] | None:
         """(2, rows) and (2, columns): ranges of bounds and costs in which the basis stays optimal.
 

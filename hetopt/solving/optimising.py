@@ -38,26 +38,20 @@ def solve_compiled(compiled: Compiled, options: Options) -> tuple[Point, ExactOp
         No usable solution.
     """
     options = options.started()
-    if options.exact:
-        _check_exact(compiled)
-    if (method := method_for(compiled, options)) is not None:
-        return method.solve(compiled, options), None
-    point = optimise(compiled.program, options, compiled.separation())
     if not options.exact:
-        return point, None
+        if (method := method_for(compiled, options)) is not None:
+            return method.solve(compiled, options), None
+        return optimise(compiled.program, options, compiled.separation()), None
     from hetopt.solving.exact import exact_optimum_of
 
-    exact = exact_optimum_of(compiled, point, options).agreeing_with(point)
-    return exact.as_point(point), exact
-
-
-def _check_exact(compiled: Compiled) -> None:
     if compiled.curved:
         compiled.linear()  # raises the reason
     if compiled.program.integer.any():
-        raise InvalidOption(
-            "is True, but the program has integer columns; exact optima are for linear programs", "exact"
-        )
+        point, _ = solve_compiled(compiled, options.for_start())
+    else:
+        point = optimise(compiled.program, options, compiled.separation())
+    exact = exact_optimum_of(compiled, point, options).agreeing_with(point)
+    return exact.as_point(point), exact
 
 
 @dataclass(frozen=True)

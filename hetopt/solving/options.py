@@ -37,7 +37,8 @@ class Options:
     seed:
         Random seed of the solver.
     exact:
-        Re-solve the optimal basis in rational numbers, so that the optimum is proven without tolerance.
+        Prove the optimum in rational numbers, without tolerance: by the optimal basis of a linear program, by branch
+        and bound for an integer one, whatever ``gap`` says.
     deadline:
         Set by :meth:`started`.
 
@@ -83,6 +84,14 @@ class Options:
         if self.time_limit is None or self.deadline is None:
             return self.time_limit
         return max(0.0, self.deadline - time.perf_counter())
+
+    def for_start(self) -> Options:
+        """The options of a float solve whose point an exact search of an integer program starts from.
+
+        It may take half of the time left.
+        """
+        limit = None if self.left is None else self.left / 2
+        return replace(self, exact=False, gap=0.0, time_limit=limit, deadline=None).started()
 
     def check_time(self) -> None:
         """Raise :class:`~hetopt.errors.NotSolved` if the time limit is exceeded before a usable point is found."""

@@ -79,6 +79,8 @@ class RationalProgram:
         (n + m,); zero for rows, except while the simplex method repairs a basis.
     lower, upper:
         (n + m,) bounds; None: no bound.
+    integer:
+        (n,) whether the column must be whole; the simplex method ignores it.
     """
 
     by_row: Entries
@@ -86,6 +88,7 @@ class RationalProgram:
     cost: list[Rational]
     lower: list[Rational | None]
     upper: list[Rational | None]
+    integer: list[bool]
 
     @classmethod
     def of(cls, program: LinearProgram, known: Mapping[str, ExactRow] | None = None) -> RationalProgram:
@@ -105,6 +108,7 @@ class RationalProgram:
             cost=[*read(program.c), *[fmpq(0)] * m],
             lower=lower,
             upper=upper,
+            integer=program.integer.tolist(),
         )
 
     @property

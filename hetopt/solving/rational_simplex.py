@@ -159,6 +159,11 @@ class Vertex:
                     change[j] = change.get(j, ZERO) - factor * v
         return [(j, v) for j, v in sorted(change.items()) if self.status[j] != BASIC and v]
 
+    def face(self) -> RationalProgram:
+        """The program restricted to the optimal face: variables with a nonzero reduced cost are fixed."""
+        priced = [j for j, price in enumerate(self.price) if price and self.status[j] != BASIC]
+        return self.program.within((j, self.value[j], self.value[j]) for j in priced)
+
     def exchanged(self, entering: int, leaving: int, code: int) -> Vertex:
         """The basis with ``entering`` in place of ``leaving``, which moves to the bound ``code``; both may be equal."""
         status = list(self.status)

@@ -1,0 +1,514 @@
+"""Branch and bound whose every step is a derivation: the optimum of an integer program, proven in rational numbers.
+
+HiGHS solves the relaxation of each node in floats. Its duals, rounded to whole multiples of a small unit, prove a bound
+by weak duality in integers; only nodes whose bound ties with the best known solution, or nearly, need the exact optimum
+of their relaxation. A node is closed by a constraint that rests on some of the assumptions on its path: where it does
+not rest on the last one, it closes the parent as well.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+from flint import fmpq
+from scipy import sparse
+
+from hetopt.data.array_types import Floats, Positions
+from hetopt.errors import NotSolved
+from hetopt.programs.linear import Basis
+from hetopt.solving.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, ceiling, floor, is_whole
+from hetopt.solving.highs import Session
+from hetopt.solving.integer_core import Core, add_floors, reduced_core, rounded_duals
+from hetopt.solving.kernel import Rational, SingularError
+from hetopt.solving.options import Options
+from hetopt.solving.rational_program import RationalProgram
+from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.tolerances import EQUAL, INTEGRAL, PROVEN
+
+TRIALS, RELIABLE = 8, 4
+"""Variables on which a node tries both branches, and trials of a variable after which their average is used."""
+
+LITTLE = 10.0**-9
+"""Least rise of a bound that counts in the choice of a variable."""
+
+STEPS = 300
+"""Limit of exact simplex steps of a node."""
+
+
+class Improved(Exception):
+    """A solution better than the best known one: (columns,) values."""
+
+    def __init__(self, x: list[Rational]) -> None:
+        super().__init__()
+        self.x = x
+
+
+class OutOfTime(Exception):
+    """The time limit is exceeded; ``bound`` on the objective is proven, None without one."""
+
+    def __init__(self, bound: Rational | None) -> None:
+        super().__init__()
+        self.bound = bound
+
+
+@dataclass(eq=False)
+class _Node:
+    """A node: its parent, the bound that it adds, and what follows there once it is closed.
+
+    Attributes
+    ----------
+    variable, sense, right, at:
+        The assumption that distinguishes it from its parent, and its position.
+    dual:
+        (m,) duals of the parent's relaxation.
+    closed:
+        Position of a constraint that no solution that is better satisfies, None while the node is open.
+    assumed:
+        Positions of the assumptions on which that rests.
+    """
+
+    parent: _Node | None = None
+    variable: int = -1
+    sense: int = 0
+    right: int = 0
+    at: int = -1
+    value: float = -math.inf
+    dual: Floats | None = None
+    basis: Basis | None = None
+    sibling: _Node | None = None
+    closed: int | None = None
+    assumed: frozenset[int] = frozenset()
+    contradiction: bool = False
+
+    def path(self) -> Iterator[_Node]:
+        """This node and its ancestors but the root."""
+        node: _Node | None = self
+        while node is not None and node.parent is not None:
+            yield node
+            node = node.parent
+
+    @property
+    def open(self) -> bool:
+        """Whether neither it nor an ancestor is closed."""
+        node: _Node | None = self
+        while node is not None:
+            if node.closed is not None:
+                return False
+            node = node.parent
+        return True
+
+
+class _Relaxation:
+    """The relaxation of a core in HiGHS; costs in :meth:`Core.unit`, minimised."""
+
+    def __init__(self, core: Core, options: Options) -> None:
+        program = core.program()
+        self.columns = len(core.columns)
+        self.row_unit = np.ones(len(core.rows)) if program.row_unit is None else program.row_unit
+        self.session = Session(
+            program.scaled(), replace(options, method="simplex", exact=False), presolve=False, explain=False
+        )
+        self.session.set_tolerance(PROVEN)
+
+    def bound(self, variable: int, lower: float, upper: float) -> None:
+        """Set the bounds of a column or row."""
+        if variable < self.columns:
+            self.session.set_column_bounds([variable], lower, upper)
+        else:
+            row = variable - self.columns
+            unit = self.row_unit[row]
+            self.session.set_row_bounds([row], lower / unit, upper / unit)
+
+    def value(self) -> float:
+        """The optimum; infinite if it is infeasible."""
+        return self.solve()[2]
+
+    def solve(self) -> tuple[Floats | None, Floats | None, float]:
+        """Columns, duals of rows as :func:`rounded_duals` takes them, and the optimum; infinite if it is infeasible."""
+        try:
+            x, dual, value = self.session.values()
+        except NotSolved as problem:
+            if problem.status != "infeasible":
+                raise
+            ray = self.session.ray()
+            return None, None if ray is None else ray / self.row_unit, math.inf
+        return x, dual / self.row_unit, -value
+
+
+def prove(core: Core, options: Options) -> int:
+    """Position of a constraint, free of assumptions, that no solution is better than the best known one.
+
+    Raises
+    ------
+    Improved
+        There is a better one.
+    OutOfTime
+        The time limit is exceeded.
+    """
+    bound = None
+    for with_floors in (False, True):
+        try:
+            _, dual, value = _Relaxation(core, options).solve()
+        except NotSolved as problem:
+            if problem.status == "time_limit":
+                raise OutOfTime(bound) from None
+            break
+        if dual is None or value == math.inf:
+            break  # the root proves it
+        y = rounded_duals(core, dual)
+        _, total = core.bounded(core.cost, y)
+        if total is not None:
+            bound = core.proven(total)
+        if value >= float(core.right / core.unit()) - EQUAL:
+            break
+        core = reduced_core(core, y)
+        if not with_floors:
+            add_floors(core)
+    return Search(core, options, bound).run()
+
+
+class Search:
+    """The search in a core.
+
+    Parameters
+    ----------
+    core:
+        The core; its bounds become those of the current node.
+    options:
+        Only the time limit is used.
+    bound:
+        A bound on the objective that is already proven, None without one.
+    """
+
+    def __init__(self, core: Core, options: Options, bound: Rational | None = None) -> None:
+        self.core, self.derived, self.options, self.proven = core, core.derived, options, bound
+        self.relaxation = _Relaxation(core, options)
+        self.rows = [[(j, int(v.p) if is_whole(v) else v) for j, v in row.items()] for row in core.rows]
+        self.cost = [int(v.p) if is_whole(v) else v for v in core.cost]
+        self.unit = float(core.unit())
+        self.target = float(core.right / core.unit())
+        self.whole = core.derived.whole(core.derived.objective)
+        self.branching: Positions = np.flatnonzero(core.integer)
+        self.n = len(core.columns)
+        self.root_bounds = {
+            AT_LEAST: list(zip(core.lower, core.lower_at, strict=True)),
+            AT_MOST: list(zip(core.upper, core.upper_at, strict=True)),
+        }
+        self.entered: dict[tuple[int, int], _Node] = {}
+        self.gains: dict[tuple[int, int], tuple[int, float]] = {}
+        self.entries = sparse.csr_array(core.program().A)
+        self.root, self.nodes, self.queue, self.number = _Node(), 0, list[tuple[float, int, _Node]](), count()
+
+    def run(self) -> int:
+        """See :func:`prove`."""
+        node: _Node | None = self.root
+        while node is not None:
+            self.nodes += 1
+            try:
+                self.options.check_time()
+                children = self._processed(node)
+            except NotSolved as problem:
+                if problem.status == "time_limit":
+                    raise OutOfTime(self._bound(node)) from None
+                raise
+            if children is None:
+                node = self._next()
+            else:
+                node, other = children
+                heapq.heappush(self.queue, (other.value, next(self.number), other))
+        assert self.root.closed is not None
+        if not self.root.contradiction:
+            return self.root.closed
+        every = Constraint(AT_LEAST, self.core.best, self.derived.objective)
+        return self.derived.add_stated(every, {self.root.closed: fmpq(1)})
+
+    def _next(self) -> _Node | None:
+        while self.queue:
+            _, _, node = heapq.heappop(self.queue)
+            if node.open:
+                return node
+        return None
+
+    # Nodes
+
+    def _enter(self, node: _Node) -> None:
+        """Make the bounds of the core and the relaxation those of ``node``."""
+        core, wanted = self.core, dict[tuple[int, int], _Node]()
+        for one in node.path():
+            wanted.setdefault((one.variable, one.sense), one)
+        moved = dict[int, None]()
+        for key in self.entered.keys() - wanted.keys():
+            variable, sense = key
+            bounds, places = (core.lower, core.lower_at) if sense > 0 else (core.upper, core.upper_at)
+            bounds[variable], places[variable] = self.root_bounds[sense][variable]
+            moved[variable] = None
+        for key, one in wanted.items():
+            if self.entered.get(key) is not one:
+                variable, sense = key
+                bounds, places = (core.lower, core.lower_at) if sense > 0 else (core.upper, core.upper_at)
+                bounds[variable], places[variable] = fmpq(one.right), one.at
+                moved[variable] = None
+        self.entered = wanted
+        for variable in moved:
+            self.relaxation.bound(variable, *self._range(variable))
+        if node.basis is not None:
+            self.relaxation.session.start_at(node.basis)
+
+    def _range(self, variable: int) -> tuple[float, float]:
+        low, high = self.core.lower[variable], self.core.upper[variable]
+        return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+
+    def _processed(self, node: _Node) -> tuple[_Node, _Node] | None:
+        """Solve a node; close it, or return its children."""
+        self._enter(node)
+        x, dual, value = self.relaxation.solve()
+        if x is None:
+            if dual is not None and self._close_infeasible(node, dual):
+                return None
+            return self._branched(node, self._any_open(), -math.inf, None, None)
+        assert dual is not None
+        margin = EQUAL + (float(self.core.scale / self.core.unit()) if self.whole else 0.0)
+        activity = np.concatenate([x, self.entries @ x])
+        if value >= self.target - margin:
+            if self._close_short(node, dual):
+                return None
+            if value >= self.target - EQUAL and self._close_at(node, self._vertex()):
+                return None
+        part = activity[self.branching] - np.floor(activity[self.branching])
+        found = self.branching[(part > INTEGRAL) & (part < 1 - INTEGRAL)]
+        if not len(found):
+            if self._close_exactly(node):
+                return None
+            return self._branched(node, self._any_open(), value, dual, None)
+        basis = self.relaxation.session.basis()
+        variable = self._chosen(found, activity, value, basis)
+        return self._branched(node, (variable, math.floor(activity[variable])), value, dual, activity, basis)
+
+    def _any_open(self) -> tuple[int, int]:
+        """A variable that is not fixed, and where to split it."""
+        core = self.core
+        for j in self.branching.tolist():
+            low, high = core.lower[j], core.upper[j]
+            if j < self.n and low is not None and high is not None and low < high:
+                return j, floor((low + high) / 2)
+        raise NotSolved("the relaxation of a node is neither solved nor proven infeasible", "error")
+
+    def _branched(
+        self,
+        node: _Node,
+        split: tuple[int, int],
+        value: float,
+        dual: Floats | None,
+        activity: Floats | None,
+        basis: Basis | None = None,
+    ) -> tuple[_Node, _Node]:
+        variable, below = split
+        core = self.core
+        form = core.form({variable: fmpq(1)} if variable < self.n else core.rows[variable - self.n])
+        sides = [
+            _Node(node, variable, sense, right, self.derived.assume(sense, right, form), value, dual, basis)
+            for sense, right in ((AT_MOST, below), (AT_LEAST, below + 1))
+        ]
+        sides[0].sibling, sides[1].sibling = sides[1], sides[0]
+        up = activity is not None and activity[variable] - below > 0.5
+        return (sides[1], sides[0]) if up else (sides[0], sides[1])
+
+    def _chosen(self, found: Positions, activity: Floats, value: float, basis: Basis | None) -> int:
+        """The variable whose branches raise the bound most: by trial, or by the average of former trials."""
+        part = {j: float(activity[j] - math.floor(activity[j])) for j in found.tolist()}
+
+        def expected(j: int, side: int) -> float:
+            times, total = self.gains.get((j, side), (0, 0.0))
+            return (total / times if times else 1.0) * (1 - part[j] if side else part[j])
+
+        order = sorted(part, key=lambda j: -max(expected(j, 0), LITTLE) * max(expected(j, 1), LITTLE))
+        best: int = order[0]
+        score = -1.0
+        for j in order[:TRIALS]:
+            rises = [self._rise(j, side, activity[j], value, expected(j, side), basis) for side in (0, 1)]
+            own = max(rises[0], LITTLE) * max(rises[1], LITTLE)
+            if own > score:
+                best, score = j, own
+        if basis is not None:
+            self.relaxation.session.start_at(basis)
+        return best
+
+    def _rise(self, j: int, side: int, at: float, value: float, expected: float, basis: Basis | None) -> float:
+        """By how much one branch raises the bound, at most up to a little above the target."""
+        times, total = self.gains.get((j, side), (0, 0.0))
+        if times >= RELIABLE:
+            return expected
+        low, high = self._range(j)
+        self.relaxation.bound(j, *((math.ceil(at), high) if side else (low, math.floor(at))))
+        if basis is not None:
+            self.relaxation.session.start_at(basis)
+        rise = max(0.0, min(self.relaxation.value(), self.target + abs(self.target) / 1000) - value)
+        self.relaxation.bound(j, low, high)
+        distance = math.ceil(at) - at if side else at - math.floor(at)
+        self.gains[j, side] = times + 1, total + rise / distance
+        return rise
+
+    # Proofs
+
+    def _multiples(self, dual: Floats, scale: float) -> dict[int, int]:
+        """Row -> whole multiplier, without those that lack a bound."""
+        core, n = self.core, self.n
+        y = {i: -int(v) for i, v in enumerate(np.rint(dual * scale).tolist()) if v}
+        return {i: v for i, v in y.items() if (core.lower if v > 0 else core.upper)[n + i] is not None}
+
+    def _sum(self, cost: Sequence[int], y: dict[int, int]) -> tuple[Rational, dict[int, Rational]] | None:
+        """The bound on cost.x by these multipliers, and the terms of its proof; None if a bound is missing."""
+        core, n, rows = self.core, self.n, self.rows
+        reduced, total, terms = list(cost), ZERO, dict[int, Rational]()
+        for i, v in y.items():
+            up = v > 0
+            place, side = (core.lower_at, core.lower) if up else (core.upper_at, core.upper)
+            at, bound = place[n + i], side[n + i]
+            if at is None or bound is None:
+                return None
+            terms[at] = v
+            total += v * bound
+            for j, a in rows[i]:
+                reduced[j] -= v * a
+        lower, upper, lower_at, upper_at = core.lower, core.upper, core.lower_at, core.upper_at
+        for j, r in enumerate(reduced):
+            if r > 0:
+                if (at := lower_at[j]) is None:
+                    return None
+                if bound := lower[j]:
+                    total += r * bound
+                terms[at] = terms.get(at, 0) + r
+            elif r:
+                if (at := upper_at[j]) is None:
+                    return None
+                if bound := upper[j]:
+                    total += r * bound
+                terms[at] = terms.get(at, 0) + r
+        return total, terms
+
+    def _close_infeasible(self, node: _Node, ray: Floats) -> bool:
+        size = float(np.abs(ray).max(initial=0.0))
+        if not size:
+            return False
+        for sign in (1.0, -1.0):
+            for digits in (10, 24, 40):
+                found = self._sum([0] * self.n, self._multiples(ray, sign * 2.0**digits / size))
+                if found is not None and found[0] > 0:
+                    self._close(node, Constraint(AT_LEAST, found[0], {}), found[1])
+                    return True
+        return False
+
+    def _close_short(self, node: _Node, dual: Floats) -> bool:
+        """Close a node by rounded duals, if these prove enough."""
+        core = self.core
+        found = self._sum(self.cost, self._multiples(dual, self.unit))
+        if found is None:
+            return False
+        total, terms = found
+        if total > core.right:
+            terms[core.cutoff] = -1
+            self._close(node, Constraint(AT_LEAST, total - core.right, {}), terms)
+            return True
+        if not core.is_exact:
+            return False
+        bound = total / core.scale + core.constant
+        rounded = fmpq(ceiling(bound)) if self.whole else bound
+        if rounded < core.best:
+            return False
+        why = "lin" if rounded == bound else "rnd"
+        self._close_objective(node, rounded, {at: v / core.scale for at, v in terms.items()}, why)
+        return True
+
+    def _close_objective(self, node: _Node, bound: Rational, terms: dict[int, Rational], why: str = "lin") -> None:
+        if self.core.rest is not None:
+            terms[self.core.rest] = fmpq(1)
+        self._close(node, Constraint(AT_LEAST, bound, self.derived.objective), terms, why)
+
+    @cached_property
+    def _rational(self) -> RationalProgram:
+        """The relaxation in rationals, with the bounds of the root."""
+        core, n = self.core, self.n
+        by_row = [list(row.items()) for row in core.rows]
+        by_column: list[list[tuple[int, Rational]]] = [[] for _ in range(n)]
+        for i, row in enumerate(by_row):
+            for j, v in row:
+                by_column[j].append((i, v))
+        cost = [*(-v for v in core.objective), *[ZERO] * len(by_row)]
+        return RationalProgram(by_row, by_column, cost, core.lower, core.upper, core.integer[:n])
+
+    def _vertex(self) -> Vertex:
+        """The basis of the relaxation in rationals."""
+        core = self.core
+        program = replace(self._rational, lower=list(core.lower), upper=list(core.upper))
+        basis = self.relaxation.session.basis()
+        if basis is None:
+            return Vertex.of_rows(program)
+        return Vertex.of(program, [*basis.columns.tolist(), *basis.rows.tolist()])
+
+    def _close_exactly(self, node: _Node) -> bool:
+        """Close a node whose relaxation has a whole optimum in floats by its optimum in rationals, if possible."""
+        try:
+            vertex, _ = maximise(self._vertex(), STEPS, self.options.check_time)
+        except (SingularError, LimitError, InfeasibleError, UnboundedError):
+            return False
+        if self._close_at(node, vertex):
+            return True
+        value = vertex.value
+        if all(is_whole(v) for j, v in enumerate(value[: self.n]) if self.core.integer[j]):
+            x = dict(zip(self.core.columns, value, strict=False)) | self.core.fixed
+            raise Improved([x[j] for j in range(len(x))])
+        return False
+
+    def _close_at(self, node: _Node, vertex: Vertex) -> bool:
+        """Close a node by the duals of a basis, if these prove enough."""
+        core = self.core
+        try:
+            y = [-v for v in vertex.price[self.n :]]
+        except SingularError:
+            return False
+        reduced, bound = core.bounded(core.objective, y)
+        if bound is None or bound + core.constant < core.best:
+            return False
+        self._close_objective(node, bound + core.constant, core.terms(y, reduced, fmpq(1)))
+        return True
+
+    def _close(self, node: _Node, constraint: Constraint, terms: dict[int, Rational], why: str = "lin") -> None:
+        """Close a node by a constraint, and its ancestors as far as that follows."""
+        at = self.derived.add_stated(constraint, {place: v for place, v in terms.items() if v}, why)
+        assumed = frozenset(one.at for one in node.path() if terms.get(one.at))
+        contradiction = not constraint.form
+        while True:
+            node.closed, node.assumed, node.contradiction = at, assumed, contradiction
+            parent, other = node.parent, node.sibling
+            if parent is None:
+                return
+            if node.at in assumed:
+                if other is None or other.closed is None:
+                    return
+                below, above = (node, other) if node.sense == AT_MOST else (other, node)
+                assert below.closed is not None
+                assert above.closed is not None
+                contradiction = below.contradiction and above.contradiction
+                result = Constraint(AT_LEAST, fmpq(1), {})
+                if not contradiction:
+                    result = Constraint(AT_LEAST, self.core.best, self.derived.objective)
+                at = self.derived.add_split(result, (below.closed, below.at), (above.closed, above.at))
+                assumed = (below.assumed - {below.at}) | (above.assumed - {above.at})
+            node = parent
+
+    def _bound(self, node: _Node) -> Rational | None:
+        """The bound on the objective that is proven while ``node`` and those of the queue are open."""
+        least = self.core.best
+        for one in [node, *(other for _, _, other in self.queue if other.open)]:
+            self._enter(one)
+            found = None if one.dual is None else self._sum(self.cost, self._multiples(one.dual, self.unit))
+            if found is None:
+                return self.proven
+            least = min(least, self.core.proven(found[0]))
+        return least if self.proven is None else max(least, self.proven)

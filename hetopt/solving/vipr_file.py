@@ -1,0 +1,85 @@
+"""Certificates as files in VIPR's format, version 1.0, which its authors' checker and others read.
+
+Cheung, Gleixner, Steffy: Verifying integer programming results, IPCO 2017. The objective is minimised: it is the
+program's with the opposite sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetopt.data.saving import save
+from hetopt.programs.encoded_names import mps_name
+from hetopt.solving.derivations import LETTER, Constraint, Derivations, Form
+from hetopt.solving.kernel import Rational
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """The proof of an optimum.
+
+    Attributes
+    ----------
+    derived:
+        The constraints of the program, and those derived from them.
+    names:
+        (columns,) names.
+    x:
+        (columns,) an optimal solution.
+    value:
+        The least objective.
+    """
+
+    derived: Derivations
+    names: Sequence[str]
+    x: Sequence[Rational]
+    value: Rational
+
+    def write(self, path: str | Path, comments: Mapping[str, str] | None = None, *, overwrite: bool = False) -> None:
+        """Write the proof as a file in VIPR's format.
+
+        Parameters
+        ----------
+        comments:
+            Key -> text, on lines ``% key: text`` at the beginning, which checkers skip.
+
+        Raises
+        ------
+        UnusableFile
+            The file exists and may not be replaced, or cannot be written.
+        """
+        save("".join(f"{line}\n" for line in self.lines(comments or {})), path, overwrite=overwrite)
+
+    def lines(self, comments: Mapping[str, str]) -> Iterator[str]:
+        """The lines of the file."""
+        derived, objective = self.derived, self.derived.objective
+        yield from (f"% {key}: {text}" for key, text in comments.items())
+        yield "VER 1.0"
+        yield f"VAR {len(self.names)}"
+        yield from map(mps_name, self.names)
+        integer = [str(j) for j, whole in enumerate(derived.program.integer) if whole]
+        yield f"INT {len(integer)}"
+        yield " ".join(integer)
+        yield "OBJ min"
+        yield _form(objective)
+        yield f"CON {derived.stated} {derived.bounds}"
+        for i, constraint in enumerate(derived.constraints[: derived.stated]):
+            yield f"C{i} {_text(constraint, objective)}"
+        yield f"RTP range {self.value} {self.value}"
+        yield "SOL 1"
+        yield f"best {_form({j: v for j, v in enumerate(self.x) if v})}"
+        yield f"DER {len(derived.reasons)}"
+        for i, reason in enumerate(derived.reasons, derived.stated):
+            constraint = derived.constraints[i]
+            yield f"C{i} {_text(constraint, objective)} {{ {reason} }} {derived.last_use[i]}"
+
+
+def _text(constraint: Constraint, objective: Form) -> str:
+    form = "OBJ" if constraint.form is objective else _form(constraint.form)
+    return f"{LETTER[constraint.sense]} {constraint.right} {form}"
+
+
+def _form(form: Form) -> str:
+    return " ".join([str(len(form)), *(f"{j} {v}" for j, v in form.items())])
