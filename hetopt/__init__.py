@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hetopt.decisions.selection import LongestStarved as LongestStarved
     from hetopt.errors import (
         HetoptError as HetoptError,
+        InvalidCertificate as InvalidCertificate,
         InvalidFormulation as InvalidFormulation,
         InvalidInstance as InvalidInstance,
         InvalidOption as InvalidOption,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         UnknownName as UnknownName,
         UnusableFile as UnusableFile,
     )
+    from hetopt.checking.certificates import Checked as Checked, check as check
     from hetopt.formulations.exporting import export as export
     from hetopt.formulations.formulation import ArrayComponent as ArrayComponent, Formulation as Formulation
     from hetopt.formulations.policies import Policy as Policy, solve as solve
@@ -85,14 +87,15 @@ _WHERE = {
     "hetopt.data.entities": "Entities",
     "hetopt.data.workload": "Job JobType Parallelism Stage Tenant",
     "hetopt.errors": (
-        "HetoptError InvalidFormulation InvalidInstance InvalidOption InvalidPlan LargeModel NotLinear NotSolved "
-        "SolverUnavailable Stalled SuspiciousSpeedups UnknownName UnusableFile"
+        "HetoptError InvalidCertificate InvalidFormulation InvalidInstance InvalidOption InvalidPlan LargeModel "
+        "NotLinear NotSolved SolverUnavailable Stalled SuspiciousSpeedups UnknownName UnusableFile"
     ),
     "hetopt.data.instance": "Instance read",
     "hetopt.decisions.placers": "HierarchicalPlacer MoreWorkersFirst",
     "hetopt.programs.arrays": "Arrays Columns Measure Rows on_own on_shares",
     "hetopt.programs.compiled": "measure",
     "hetopt.programs.pyomo_reading": "from_pyomo",
+    "hetopt.checking.certificates": "Checked check",
     "hetopt.formulations.exporting": "export",
     "hetopt.formulations.formulation": "ArrayComponent Formulation",
     "hetopt.programs.json_file": "from_json",

@@ -172,6 +172,12 @@ class _Counting:
         return hetopt.solve(COOPERATIVE, instance), (state or 0) + 1
 
 
+class _WithOptions(_Counting):
+    """A procedure that has options of a solver."""
+
+    options = Options()
+
+
 def test_policies_are_run_once_and_take_no_options() -> None:
     allocation = hetopt.solve(_Counting(), INST)
     assert allocation.certificate.objective == pytest.approx(5.25)
@@ -180,7 +186,15 @@ def test_policies_are_run_once_and_take_no_options() -> None:
         with pytest.raises(InvalidOption, match="_Counting is a procedure, not a program for a solver"):
             hetopt.solve(_Counting(), INST, **given_)
     with pytest.raises(InvalidOption, match="options of its own solver are its setting options="):
-        hetopt.solve(fft.FFT(), INST, gap=0.1)
+        hetopt.solve(_WithOptions(), INST, gap=0.1)
+
+
+def test_a_policy_with_a_program_solves_it_with_the_options() -> None:
+    jobs = hetopt.Instance.from_jobs([[2.0, 1.0], [1.0, 3.0]], [1, 2], [10, 20], [1, 2])
+    exact = hetopt.solve(fft.FFT(), jobs, exact=True).certificate.exact
+    assert exact is not None
+    assert exact.optima[0] == 3  # GPUs in use
+    assert float(exact.objective) == pytest.approx(hetopt.solve(fft.FFT(), jobs).certificate.objective)
 
 
 @settings(max_examples=30)
@@ -339,12 +353,12 @@ def test_integer_programs_have_lazy_rows_too(inst: hetopt.Instance) -> None:
     assert certificate.method == "branch-and-cut"
 
 
-def test_exact_is_for_linear_programs_whose_rows_are_all_known() -> None:
-    with pytest.raises(InvalidOption, match="integer columns; exact optima are for linear programs"):
-        hetopt.solve(COOPERATIVE + Whole(), INST, exact=True)
+def test_a_result_in_floats_has_no_fractions_and_no_proof() -> None:
     allocation = hetopt.solve(COOPERATIVE, INST)
     with pytest.raises(ValueError, match="not exact"):
         _ = allocation.exact
+    with pytest.raises(InvalidOption, match="not exact, so there is no proof to write"):
+        allocation.certificate.write("never")
 
 
 def test_all_parts_of_the_issue_compose() -> None:

@@ -18,7 +18,10 @@ from hetopt.presentation import console
 
 HEADINGS = {
     "Solve and explain": {
-        "hetopt.cli.core_commands": ["solve", "audit", "place", "show", "export", "instances", "policies", "methods"],
+        "hetopt.cli.core_commands": [
+            *("solve", "check", "audit", "place", "show"),
+            *("export", "instances", "policies", "methods"),
+        ],
     },
     "Simulate and compare": {
         "hetopt.cli.simulate": ["simulate", "report"],

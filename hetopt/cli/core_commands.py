@@ -5,6 +5,7 @@ Heavy packages are imported when a command runs, so help and completion answer a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,21 +27,32 @@ def solve(
     as_json: AsJson = False,
     plot: Plot = None,
     exact: Annotated[bool, Option(help="Prove the optimum in rational numbers.")] = False,
+    certificate: Annotated[
+        Path | None, Option(help="Prove it, and write the proof to this file, for `hetopt check` and other checkers.")
+    ] = None,
+    overwrite: Overwrite = False,
     solver: Annotated[str, Option(help="highs, gurobi, or the name of a solver of Pyomo.")] = "highs",
     time_limit: Annotated[float | None, Option(help="Seconds.")] = None,
     gap: Annotated[float | None, Option(help="Relative gap at which to stop.")] = None,
 ) -> None:
     """Allocate GPUs by a policy; print shares, rates and the certificate."""
     from hetopt.cli.arguments import error_context, load_at, parse_settings, save_picture
+    from hetopt.data.saving import check_free, check_writable
     from hetopt.formulations import policies
     from hetopt.registry import make_policy
     from hetopt.solving.options import Options
 
     limits: dict[str, Any] = {} if gap is None else {"gap": gap}
-    options = Options(solver=solver, time_limit=time_limit, exact=exact, **limits)
+    options = Options(solver=solver, time_limit=time_limit, exact=exact or certificate is not None, **limits)
+    if certificate is not None:
+        check_free(certificate, overwrite=overwrite)
+        check_writable(certificate)
     chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
     with console.progress(f"{policy} on {file}"), error_context(file, instance):
         result = policies.solve(chosen, instance, None if options == Options() else options)
+        if certificate is not None and result.certificate is not None:
+            source = {"policy": policy, "settings": json.dumps(settings or []), "instance": instance.name or file}
+            result.certificate.write(certificate, source, overwrite=overwrite)
     name = instance.name or file
     if as_json:
         console.print_json({"instance": name, "policy": policy, **result.as_dict()})
@@ -50,6 +62,47 @@ def solve(
         from hetopt.presentation.allocation_pictures import draw
 
         save_picture(draw(result, f"{policy} on {name}"), plot, quiet=as_json)
+    if certificate is not None and not as_json:
+        print(f"certificate: {certificate}")
+
+
+def check(
+    file: Annotated[Path, Argument(help="A certificate in VIPR's format, as `hetopt solve --certificate` writes it.")],
+    instance: Annotated[
+        str | None, Argument(help="Also check that its problem is the policy's program for this instance.", **INSTANCE)
+    ] = None,
+    policy: Annotated[str | None, Option("--policy", "-p", help="Default: the one that the certificate names.")] = None,
+    settings: Settings = None,
+    moment: Moment = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a proof of optimality, with a checker that shares no code with the solvers."""
+    from hetopt.checking.certificates import check as checked
+    from hetopt.checking.certificates import source_of
+    from hetopt.cli.arguments import load_at, parse_settings
+    from hetopt.data.rationals import numbers_text
+    from hetopt.registry import make_policy
+
+    if instance is None:
+        for key, value in (("policy", policy), ("set", settings), ("time", moment)):
+            if value is not None:
+                raise InvalidOption("needs an INSTANCE, whose program is compared", f"--{key}")
+        with console.progress(f"checking {file}"):
+            found = checked(file)
+    else:
+        source = source_of(file)
+        name = policy or source.get("policy")
+        if name is None:
+            raise InvalidOption("is missing: the certificate names no policy", "--policy")
+        chosen = make_policy(name, parse_settings(settings or json.loads(source.get("settings", "[]"))))
+        with console.progress(f"checking {file}"):
+            found = checked(file, chosen, load_at(instance, moment))
+    if as_json:
+        console.print_json(found.as_dict())
+        return
+    print(f"{file}: proven: {found}")
+    if found.optima is not None:
+        print(f"its problem is the program of {name} for {instance}; optimum: {numbers_text(found.optima)}")
 
 
 def audit(

@@ -103,14 +103,25 @@ def stated_program(what: Formulation | Policy, instance: Instance | None, state:
         raise InvalidOption(
             f"{what.name!r} is a Pyomo model; export hetopt.from_pyomo(model), or call model.write(path) of Pyomo"
         )
+    return formulation_of(what, state, instance).compile(instance)  # type: ignore[arg-type]
+
+
+def formulation_of(what: Formulation | Policy, state: Any, instance: Instance | None) -> Formulation:
+    """A formulation itself, or that of a policy's round that begins with ``state``.
+
+    Raises
+    ------
+    InvalidOption
+        There is no instance, or the policy has no program (a procedure).
+    """
     if instance is None:
-        raise InvalidOption("is None; a formulation is exported together with its data: instance=…", "instance")
+        raise InvalidOption("is None; a formulation needs its data: instance=…", "instance")
     if isinstance(what, Formulation):
-        return what.compile(instance)
+        return what
     make = getattr(what, "formulation", None)
     if make is None:
-        raise InvalidOption(f"{shown(what)} is a procedure, not a program; there is nothing to export")
-    return make(instance, state).compile(instance)  # type: ignore[no-any-return]
+        raise InvalidOption(f"{shown(what)} is a procedure, not a program")
+    return make(instance, state)  # type: ignore[no-any-return]
 
 
 _WRITERS = {"lp": lp_text, "mps": mps_text, "json": json_text}

@@ -43,8 +43,8 @@ def solve(
     instance:
         The data.
     options, settings:
-        An :class:`Options`, and single settings that override it (``exact=True``, ``time_limit=5``). Not allowed for a
-        policy, which has its own options.
+        An :class:`Options`, and single settings that override it (``exact=True``, ``time_limit=5``). A policy that
+        solves a program each round then solves that of its first round; others have options of their own.
 
     Returns
     -------
@@ -72,6 +72,10 @@ def solve(
     expect(Instance, instance, "instance")
     if isinstance(what, Formulation):
         return what.solve(instance, _options(options, settings))
+    if (options is not None or settings) and (make := getattr(what, "formulation", None)) is not None:
+        return expect(Formulation, make(instance), "the policy's formulation").solve(
+            instance, _options(options, settings)
+        )
     if options is not None or settings:
         hint = "leave out the options of the solver"
         if isinstance(getattr(what, "options", None), Options):

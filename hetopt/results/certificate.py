@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 from pyomo.core.base.component_namer import index_repr
 
+from hetopt.errors import InvalidOption
 from hetopt.programs.arrays import Measure
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
@@ -72,6 +75,20 @@ class Certificate:
     def __getstate__(self) -> dict[str, object]:
         """Omit the data for :attr:`sensitivity`, which cannot be pickled."""
         return {**self.__dict__, "_compiled": None}
+
+    def write(self, path: str | Path, comments: Mapping[str, str] | None = None, *, overwrite: bool = False) -> None:
+        """Write the proof of an exact optimum as a file in VIPR's format; see :meth:`hetopt.ExactOptimum.write`.
+
+        Raises
+        ------
+        InvalidOption
+            The result is not exact.
+        UnusableFile
+            The file exists and ``overwrite`` is False, or it cannot be written.
+        """
+        if self.exact is None:
+            raise InvalidOption("this result is not exact, so there is no proof to write; solve with exact=True")
+        self.exact.write(path, comments, overwrite=overwrite)
 
     @property
     def gap(self) -> float:

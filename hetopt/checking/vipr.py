@@ -1,0 +1,299 @@
+"""A checker of certificates in VIPR's format, version 1.0, with Python's integers and fractions and nothing else.
+
+Cheung, Gleixner, Steffy: Verifying integer programming results, IPCO 2017. A certificate states a linear program with
+integer variables, the relation to prove, solutions, and derived constraints. Every derived constraint must follow from
+earlier ones, and the last one must be the bound, free of assumptions. Nothing is rounded or tolerated. A file may be
+malicious: it is read word by word, and numbers and memory are limited.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, NamedTuple, TypeAlias
+
+from hetopt.errors import InvalidCertificate, UnusableFile
+
+Number: TypeAlias = int | Fraction
+Form: TypeAlias = Mapping[int, Number]  # variable -> coefficient, none of them 0
+
+SENSE = {"G": 1, "E": 0, "L": -1}
+WHOLE, NUMBER = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+(/0*[1-9]\d*)?|-?\d*\.\d+")
+DIGITS, MEMORY, PIECE = 1_000_000, 2_000_000_000, 1 << 16  # most characters of a word, bytes in all, characters at once
+
+
+class Constraint(NamedTuple):
+    """``form >= right`` (sense 1), ``==`` (0) or ``<=`` (-1), under assumptions with these indices."""
+
+    sense: int
+    right: Number
+    form: Form
+    assumed: frozenset[int] = frozenset()
+
+    def dominates(self, other: Constraint) -> bool:
+        """Whether it implies ``other`` at once: it is a contradiction, or has the same form and a tighter side."""
+        if not self.form and (self.right > 0 if self.sense > 0 else self.right < 0 if self.sense < 0 else self.right):
+            return True
+        if other.sense == 0 or self.sense not in (0, other.sense):
+            return self.sense == other.sense and self.right == other.right and self.form == other.form
+        tighter = self.right >= other.right if other.sense > 0 else self.right <= other.right
+        return tighter and self.form == other.form
+
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """A problem, and what its certificate proves of it.
+
+    Of the problem: names of variables, indices of integer ones, whether it maximises, objective and constraints. What
+    is proven: bounds on the optimum, None where infinite or if it is infeasible; the best solution without zeros, or
+    None; the number of derived constraints; indices of the constraints ``<=`` that all solutions meet with equality.
+    """
+
+    names: tuple[str, ...]
+    integer: frozenset[int]
+    maximise: bool
+    objective: Form
+    constraints: tuple[Constraint, ...]
+    lower: Number | None
+    upper: Number | None
+    infeasible: bool
+    solution: Form | None
+    derived: int
+    tight: frozenset[int]
+    comments: tuple[str, ...]
+
+
+def verify(path: str | Path) -> Verified:
+    """Verify a certificate.
+
+    Raises
+    ------
+    InvalidCertificate, UnusableFile
+        It does not prove what it states, is incomplete, is no certificate, or cannot be read.
+    """
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(DIGITS)
+    try:
+        with open(path, encoding="ascii") as file:
+            return _Checker(file).verified()
+    except (OSError, InvalidCertificate) as problem:
+        known = problem if isinstance(problem, InvalidCertificate) else UnusableFile.of(problem, path, "read")
+        raise known.in_file(str(path)) from None
+    except UnicodeDecodeError:
+        raise InvalidCertificate("is no certificate in VIPR's format: it is not plain text").in_file(
+            str(path)
+        ) from None
+    finally:
+        sys.set_int_max_str_digits(before)
+
+
+def _need(holds: object, message: str) -> None:
+    if not holds:
+        raise InvalidCertificate(message)
+
+
+class _Words:
+    def __init__(self, file: IO[str]) -> None:
+        self.file, self.last, self.comments, self.taken = file, "the beginning", list[str](), 0
+        line = file.readline(PIECE)
+        while line.startswith("%") and len(self.comments) < 1_000:
+            self.comments.append(line[1:].strip())
+            line = file.readline(PIECE)
+        self.words = self._split(line)
+
+    def _split(self, piece: str) -> Iterator[str]:
+        rest = ""
+        while piece:
+            words = (rest + piece).split()
+            rest = "" if piece[-1].isspace() or not words else words.pop()
+            _need(len(rest) < DIGITS, f"has a word of more than {DIGITS} characters")
+            yield from words
+            piece = self.file.read(PIECE)
+        if rest:
+            yield rest
+
+    def word(self, *expected: str) -> str:
+        """The next word, one of ``expected`` if there are any."""
+        found = next(self.words, None)
+        if found is None:
+            raise InvalidCertificate(f"ends early, after {self.last[:40]!r}")
+        wanted = " or ".join(expected)
+        _need(not expected or found in expected, f"has {found[:40]!r} after {self.last[:40]!r} instead of {wanted}")
+        self.last = found
+        self.taken += 100 + len(found)
+        _need(self.taken <= MEMORY, f"takes more than {MEMORY / 10**9:g} GB of memory")
+        return found
+
+    def index(self, least: int = 0) -> int:
+        """A whole number from ``least`` on."""
+        before, found = self.last, self.word()
+        fits = WHOLE.fullmatch(found) and int(found) >= least
+        _need(fits, f"has {found[:40]!r} after {before[:40]!r} instead of an index")
+        return int(found)
+
+    def number(self, infinite: str = "") -> Number | None:
+        """A number such as 3, -5/2 or 0.25; None for the word ``infinite``."""
+        before, found = self.last, self.word()
+        if found == infinite:
+            return None
+        _need(NUMBER.fullmatch(found), f"has {found[:40]!r} after {before[:40]!r} instead of a number such as -5/2")
+        value = int(found) if "/" not in found and "." not in found else Fraction(found)
+        return int(value) if value.denominator == 1 else value
+
+
+class _Checker:
+    def __init__(self, file: IO[str]) -> None:
+        self.words = _Words(file)
+        self.live: dict[int, Constraint] = {}
+        self.best: Number | None = None
+
+    def verified(self) -> Verified:
+        """What the certificate proves."""
+        words, word, index = self.words, self.words.word, self.words.index
+        _, _, _ = word("VER"), word("1.0"), word("VAR")
+        names = tuple(word() for _ in range(index()))
+        self.variables = len(names)
+        _need(len(set(names)) == len(names), "gives two variables the same name")
+        word("INT")
+        self.integer = frozenset(self._variable() for _ in range(index()))
+        word("OBJ")
+        self.way = 1 if word("min", "max") == "min" else -1
+        self.objective: Form = self._pairs(index())
+        word("CON")
+        stated, bounds = index(), index()
+        for i in range(stated):
+            self.live[i] = self._constraint()
+            _need(i >= bounds or len(self.live[i].form) == 1, f"counts constraint {i} among the {bounds} bounds")
+        constraints = tuple(self.live.values())
+        word("RTP")
+        infeasible = word("infeas", "range") == "infeas"
+        lower, upper = (None, None) if infeasible else (words.number("-inf"), words.number("inf"))
+        word("SOL")
+        solution = None
+        for _ in range(index()):
+            word()
+            x = self._pairs(index())
+            value = self._value_of(x, constraints)
+            if self.best is None or (value - self.best) * self.way < 0:
+                self.best, solution = value, x
+        _need(not infeasible or solution is None, "states a solution of a problem that it calls infeasible")
+        reach, bound = (upper, lower) if self.way > 0 else (lower, upper)
+        reached = reach is None or (self.best is not None and (self.best - reach) * self.way <= 0)
+        _need(reached, "has no solution as good as it states")
+        word("DER")
+        number = index()
+        last, tight = self._derived(number, stated)
+        _need(next(words.words, None) is None, f"goes on after its {number} derived constraints")
+        if infeasible or bound is not None:
+            goal = Constraint(1, 1, {}) if bound is None else Constraint(self.way, bound, self.objective)
+            _need(last and last.dominates(goal), "does not end with the bound that it states")
+            _need(last and not last.assumed, "ends with a constraint that rests on assumptions")
+        own, comments = (names, self.integer, self.way < 0, self.objective, constraints), tuple(words.comments)
+        return Verified(*own, lower, upper, infeasible, solution, number, tight, comments)
+
+    def _variable(self) -> int:
+        found = self.words.index()
+        _need(found < self.variables, f"refers to variable {found} of {self.variables}")
+        return found
+
+    def _pairs(self, number: int) -> dict[int, Number]:
+        pairs: dict[int, Number] = {}
+        for _ in range(number):
+            j = self._variable()
+            _need(j not in pairs, f"has variable {j} twice in a form")
+            pairs[j] = self.words.number() or 0
+        return {j: v for j, v in pairs.items() if v}
+
+    def _constraint(self) -> Constraint:
+        self.words.word()
+        sense, right = SENSE[self.words.word("L", "E", "G")], self.words.number() or 0
+        length = self.words.word()
+        if length == "OBJ":
+            return Constraint(sense, right, self.objective)
+        _need(WHOLE.fullmatch(length), f"has {length[:40]!r} instead of a number of variables")
+        return Constraint(sense, right, self._pairs(int(length)))
+
+    def _value_of(self, x: Form, constraints: tuple[Constraint, ...]) -> Number:
+        """The objective of a solution, after a check that it is one."""
+        _need(all(v == int(v) for j, v in x.items() if j in self.integer), "has a solution that is not whole")
+        for i, (sense, right, form, _) in enumerate(constraints):
+            over = sum(v * x[j] for j, v in form.items() if j in x) - right
+            _need(over * sense >= 0 if sense else not over, f"has a solution that violates constraint {i}")
+        return sum(v * x[j] for j, v in self.objective.items() if j in x)
+
+    def _derived(self, number: int, stated: int) -> tuple[Constraint | None, frozenset[int]]:
+        """Check all derived constraints; return the last one, and the rows that are tight."""
+        rows = {hash(frozenset(c.form.items())): i for i, c in self.live.items() if c.sense < 0}
+        ending, sizes, tight, last = defaultdict[int, list[int]](list), dict[int, int](), set[int](), None
+        for i in range(stated, stated + number):
+            before, claim, after = self.words.taken, self._constraint(), self.words.taken
+            self.words.word("{")
+            last = self.live[i] = claim._replace(assumed=self._reason(i, claim))
+            self.words.word("}")
+            self.words.taken = after + 100 * len(last.assumed)  # the reason is not kept
+            sizes[i] = self.words.taken - before
+            if last.sense >= 0 and last.form and not last.assumed:
+                row = rows.get(hash(frozenset(last.form.items())))
+                if row is not None and last.dominates(self.live[row]._replace(sense=1)):
+                    tight.add(row)
+            ending[self.words.index(-1)].append(i)
+            for old in ending.pop(i, ()):
+                self.words.taken -= sizes.pop(old)
+                del self.live[old]
+        return last, frozenset(tight)
+
+    def _reason(self, i: int, claim: Constraint) -> frozenset[int]:
+        """The assumptions of derived constraint ``i``, after a check of its reason."""
+        why, known = self.words.word("asm", "sol", "lin", "rnd", "uns"), claim
+        if why == "asm":
+            return frozenset([i])
+        if why == "uns":
+            return self._split(i, claim)
+        if why == "sol":
+            _need(self.best is not None, f"derives constraint {i} from a solution, but has none")
+            known = Constraint(-self.way, self.best or 0, self.objective)
+        else:
+            known = self._combination()
+        if why == "rnd":
+            _need(
+                self._whole(known.form) and known.sense, f"rounds constraint {i}, which is not whole at every solution"
+            )
+            known = known._replace(right=-(-known.right // 1) if known.sense > 0 else known.right // 1)
+        _need(known.dominates(claim), f"has constraint {i}, which does not follow from its reason")
+        return known.assumed
+
+    def _whole(self, form: Form) -> bool:
+        return all(j in self.integer and v == int(v) for j, v in form.items())
+
+    def _used(self) -> tuple[int, Constraint]:
+        i = self.words.index()
+        _need(i in self.live, f"refers to constraint {i}, which is not there")
+        return i, self.live[i]
+
+    def _combination(self) -> Constraint:
+        sense, form, assumed, used = 0, dict[int, Number](), frozenset[int](), set[int]()
+        right: Number = 0
+        for _ in range(self.words.index()):
+            (i, own), factor = self._used(), self.words.number() or 0
+            _need(i not in used, f"uses constraint {i} twice in a combination")
+            used.add(i)
+            way = own.sense if factor > 0 else -own.sense if factor else 0
+            _need(way * sense >= 0, f"adds constraint {i} to others of the opposite direction")
+            sense, right, assumed = sense or way, right + factor * own.right, assumed | own.assumed
+            for j, v in own.form.items() if factor else ():
+                form[j] = form.get(j, 0) + factor * v
+        return Constraint(sense, right, {j: v for j, v in form.items() if v}, assumed)
+
+    def _split(self, i: int, claim: Constraint) -> frozenset[int]:
+        (_, first), (a, below), (_, second), (b, above) = (self._used() for _ in range(4))
+        _need(first.dominates(claim) and second.dominates(claim), f"has constraint {i}, which one side does not imply")
+        low, high = sorted([below, above], key=lambda side: side.sense)
+        whole = self._whole(low.form) and low.right == int(low.right)
+        opposite = (low.sense, high.sense, low.form, low.right + 1) == (-1, 1, high.form, high.right)
+        _need(whole and opposite, f"splits at constraint {i} into two sides that leave something out")
+        return (first.assumed - {a}) | (second.assumed - {b})

@@ -1,0 +1,216 @@
+"""Exact optima of integer programs, against enumeration, and their proofs, against the checker."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import hetopt
+from hetopt import NotSolved, exact_optimum
+from hetopt.checking.vipr import verify
+from hetopt.data.rationals import rational
+from hetopt.models import fft, hadar, oef
+from hetopt.models.asrpt import MinimumAlpha, MinimumCut
+from hetopt.programs.linear import LinearProgram, Objective
+from hetopt.proofs.asrpt.all_placements import every_placement, random_case
+from hetopt.proofs.strategies import job_instances, mixed_instances
+from hetopt.solving.optimising import run
+from hetopt.solving.options import Options
+
+TENTHS = st.integers(-30, 30).map(lambda v: v / 10)
+
+
+@st.composite
+def programs(draw: st.DrawFn, continuous: bool = False) -> LinearProgram:
+    """Up to four whole columns of 0 to 3, and perhaps a continuous one of 0 to 1."""
+    n, m = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    columns = n + continuous
+    value = st.one_of(st.integers(-4, 9).map(float), TENTHS)
+    rows = np.array(draw(st.lists(st.lists(value, min_size=columns, max_size=columns), min_size=m, max_size=m)))
+    upper = np.array(draw(st.lists(st.integers(0, 12).map(float), min_size=m, max_size=m)))
+    lower = np.array(draw(st.lists(st.sampled_from([-np.inf, -6.0, 0.0]), min_size=m, max_size=m)))
+    c = np.array(draw(st.lists(value, min_size=columns, max_size=columns)))
+    most = np.array([*draw(st.lists(st.sampled_from([1.0, 2.0, 3.0]), min_size=n, max_size=n)), *[1.0] * continuous])
+    whole = np.arange(columns) < n
+    return LinearProgram.of(c, sparse.csr_array(rows), lower, upper, col_upper=most, integer=whole)
+
+
+def enumerated(program: LinearProgram) -> tuple[Fraction, ...] | None:
+    """The best values of the objectives in order, over all whole points; None if there is none."""
+    rows = [[rational(v) for v in row] for row in program.A.toarray().tolist()]
+    costs = [[rational(v) for v in objective.c.tolist()] for objective in program.objectives]
+    best = None
+    for x in itertools.product(*(range(int(u) + 1) for u in program.col_upper.tolist())):
+        sums = [sum(a * v for a, v in zip(row, x, strict=True)) for row in rows]
+        bounds = zip(program.row_lower.tolist(), sums, program.row_upper.tolist(), strict=True)
+        if all(low <= total <= high for low, total, high in bounds):
+            values = tuple(sum((a * v for a, v in zip(cost, x, strict=True)), Fraction(0)) for cost in costs)
+            best = values if best is None else max(best, values)
+    return best
+
+
+@given(programs(), st.lists(TENTHS, min_size=4, max_size=4), st.booleans())
+def test_it_is_the_optimum_of_enumeration(program: LinearProgram, first: list[float], two: bool) -> None:
+    """With one objective or two, and its file proves that, of this program and of no other."""
+    if two:
+        before = Objective(np.array(first[: len(program.c)]), priority=1)
+        program = program.with_objectives(before, *program.objectives)
+    best = enumerated(program)
+    assume(best is not None)
+    exact = exact_optimum(hetopt.optimise(program, Options(gap=0.0)))
+    assert exact.optima == best
+
+
+@given(programs(), st.integers(0, 2), st.data())
+def test_its_file_proves_it_and_nothing_else(
+    tmp_path_factory: pytest.TempPathFactory, program: LinearProgram, change: int, data: st.DataObject
+) -> None:
+    best = enumerated(program)
+    assume(best is not None)
+    file = tmp_path_factory.mktemp("proof") / "proof.vipr"
+    exact_optimum(hetopt.optimise(program, Options(gap=0.0))).write(file)
+    assert hetopt.check(file, program).optima == best
+    other = [program.c.copy(), program.row_upper.copy(), program.A.toarray()][change]
+    other.flat[data.draw(st.integers(0, other.size - 1))] += 1
+    parts = [program.c, program.row_upper, program.A]
+    parts[change] = sparse.csc_array(other) if change == 2 else other
+    changed = LinearProgram.of(
+        parts[0], parts[2], program.row_lower, parts[1], col_upper=program.col_upper, integer=program.integer
+    )
+    with pytest.raises(hetopt.InvalidCertificate):
+        hetopt.check(file, changed)
+
+
+@given(programs(continuous=True))
+def test_with_a_continuous_column_it_is_the_best_of_all_linear_programs(program: LinearProgram) -> None:
+    values = []
+    for x in itertools.product(*(range(int(u) + 1) for u in program.col_upper[:-1].tolist())):
+        fixed = LinearProgram(
+            **{
+                **program.__dict__,
+                "col_lower": np.array([*x, 0.0]),
+                "col_upper": np.array([*x, 1.0]),
+                "integer": np.zeros(len(program.c), dtype=bool),
+            }
+        )
+        try:
+            values.append(exact_optimum(hetopt.optimise(fixed)).objective)
+        except NotSolved:
+            continue
+    assume(values)
+    assert exact_optimum(hetopt.optimise(program, Options(gap=0.0))).objective == max(values)
+
+
+@settings(max_examples=examples(15, 60))
+@given(job_instances(), st.data())
+def test_ffts_round(tmp_path_factory: pytest.TempPathFactory, instance: hetopt.Instance, data: st.DataObject) -> None:
+    """Both stages, against all plans."""
+    rho = {job.name: data.draw(st.integers(0, 5).map(float), label=job.name) for job in instance.jobs}
+    formulation = fft.FFT().formulation(instance, fft.FFT().advanced(instance, None)) + fft.Compensation(
+        rho, name="more"
+    )
+    n, k = formulation.entities(instance).shape
+    assume((k + 1) ** n <= 1_000)
+    found = hetopt.solve(formulation, instance, exact=True)
+    exact = found.certificate.exact
+    assert exact is not None
+    file = tmp_path_factory.mktemp("round") / "round.vipr"
+    found.certificate.write(file)
+    assert hetopt.check(file, formulation, instance).optima == exact.optima
+    entities = found.entities.exact
+    gains = [part for part in formulation if isinstance(part, fft.LinearGain)]
+    first, second = (
+        sum(np.asarray(part.coefficients(entities)) for part in gains if isinstance(part, fft.WorkConserving) == first)
+        for first in (True, False)
+    )
+    best = max((sum(first[at], Fraction(0)), sum(second[at], Fraction(0))) for at in plans(entities))
+    assert exact.optima == best
+
+
+def plans(entities: Any) -> Any:
+    """All plans: a pair of index arrays."""
+    n, k = entities.shape
+    for choice in itertools.product(range(-1, k), repeat=n):
+        used = [sum(entities.demand[e] for e in range(n) if choice[e] == i) for i in range(k)]
+        able = all(i < 0 or entities.allowed[e, i] for e, i in enumerate(choice))
+        if able and all(u <= c for u, c in zip(used, entities.capacity, strict=True)):
+            runs = [e for e in range(n) if choice[e] >= 0]
+            yield np.array(runs, dtype=int), np.array([choice[e] for e in runs], dtype=int)
+
+
+@settings(max_examples=examples(10, 40))
+@given(mixed_instances(jobs=(1, 3)), st.integers(1, 3))
+def test_hadars_p1(instance: hetopt.Instance, slots: int) -> None:
+    """As good as the best choice of all schedules."""
+    problem = hadar.OfflineProblem.of(instance, slots, 1.0)
+    program = hetopt.from_pyomo(hadar.TimeIndexed().build(problem))
+    assume(program.col_names)
+    exact = exact_optimum(run(program, Options(gap=0.0)))
+    assert float(exact.objective) == pytest.approx(hadar.Enumerated()(problem).utility)
+
+
+@settings(max_examples=examples(10, 40))
+@given(st.integers(0, 10_000))
+def test_mappings_of_asrpt(seed: int) -> None:
+    """Against all placements."""
+    pipeline, servers = random_case(np.random.default_rng(seed), 3, 2, 3)
+    every = [MinimumAlpha().timing(pipeline, x, servers) for x in every_placement(pipeline, servers)]
+    model = MinimumAlpha().build(pipeline, servers)
+    exact = exact_optimum(run(hetopt.from_pyomo(model), Options(gap=0.0)))
+    assert float(-exact.objective) * model.unit.value == pytest.approx(float(min(every)), rel=hetopt.tolerances.PROVEN)
+    cut = hetopt.from_pyomo(MinimumCut().build(pipeline, servers))
+    point = run(cut, Options(gap=0.0))
+    assert float(exact_optimum(point).objective) == pytest.approx(point.objective)
+
+
+@given(programs(), st.integers(1, 12))
+def test_out_of_time_the_best_proven_bound_is_reported(program: LinearProgram, steps: int) -> None:
+    """The time ends at any of the first times that it is looked at."""
+    best, left = enumerated(program), itertools.count(steps, -1)
+    assume(best is not None)
+    point = hetopt.optimise(program, Options(gap=0.0))
+
+    def check_time(self: Options) -> None:
+        if next(left) <= 0:
+            raise NotSolved.out_of_time(self.time_limit)
+
+    with patch.object(Options, "check_time", check_time), suppress(NotSolved):
+        assert exact_optimum(point, Options(time_limit=1_000.0)).optima == best
+        return
+    left = itertools.count(steps, -1)
+    with patch.object(Options, "check_time", check_time), pytest.raises(NotSolved, match="time_limit=1000 s") as error:
+        exact_optimum(point, Options(time_limit=1_000.0))
+    assert error.value.status == "time_limit"
+    assert error.value.objective is None or error.value.objective <= best[0]
+    assert error.value.bound is None or error.value.bound >= best[0]
+
+
+def test_no_point_without_tolerance_is_an_error() -> None:
+    """The rows hold at whole points only within the solver's tolerance."""
+    row = sparse.csr_array([[3.0, 0.1 + 10.0**-12]])
+    right = np.array([3.1])
+    program = LinearProgram.of(np.array([1.0, 0.0]), row, right, right, col_upper=1.0, integer=True)
+    with pytest.raises(NotSolved, match="only within tolerances") as error:
+        exact_optimum(hetopt.optimise(program))
+    assert error.value.status == "inexact"
+
+
+def test_a_cooperative_optimum_has_a_file_with_all_lazy_rows(tmp_path: Path) -> None:
+    instance = hetopt.Instance.from_speedups([[1, 2], [1, 3], [1, 5]], capacity=[2, 2])
+    found = hetopt.solve(oef.cooperative(), instance, exact=True)
+    found.certificate.write(tmp_path / "oef.vipr")
+    assert len(verify(tmp_path / "oef.vipr").constraints) == 6 + 2 + 6
+    assert hetopt.check(tmp_path / "oef.vipr", oef.cooperative(), instance).optima == (
+        found.certificate.exact.objective,
+    )
