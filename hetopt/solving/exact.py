@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.array_types import Floats
-from hetopt.data.rationals import digits, simple_fractions
+from hetopt.data.rationals import digits, rational, simple_fractions
 from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import (
@@ -232,9 +232,9 @@ def _exact_rows(table: Table) -> list[ExactRow]:
 
 
 def _bound(value: Any) -> Rational | None:
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return ratio(simple_fractions(np.array([value], dtype=object))[0])
+    if isinstance(value, Fraction):
+        return ratio(value)
+    return ratio(rational(float(value))) if np.isfinite(value) else None
 
 
 @dataclass(frozen=True)
