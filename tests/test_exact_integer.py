@@ -12,6 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from effort import examples
+from flint import fmpq
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -25,8 +26,11 @@ from hetopt.models.asrpt import MinimumAlpha, MinimumCut
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import job_instances, mixed_instances
+from hetopt.solving.derivations import AT_MOST, Derivations
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
+from hetopt.solving.rational_program import RationalProgram
+from hetopt.solving.vipr_file import Proof
 
 TENTHS = st.integers(-30, 30).map(lambda v: v / 10)
 
@@ -204,6 +208,20 @@ def test_no_point_without_tolerance_is_an_error() -> None:
     with pytest.raises(NotSolved, match="only within tolerances") as error:
         exact_optimum(hetopt.optimise(program))
     assert error.value.status == "inexact"
+
+
+def test_equations_are_rounded_as_upper_bounds(tmp_path: Path) -> None:
+    """VIPR rounds no equation: twice a whole number and four times another are 15, so both are at most 7."""
+    right = np.array([15.0])
+    program = LinearProgram.of(np.ones(2), sparse.csr_array([[2.0, 4.0]]), right, right, col_upper=9.0, integer=True)
+    derived = Derivations(RationalProgram.of(program))
+    half = derived.add_rounded({derived.upper[2]: fmpq(1, 2)})
+    assert derived.constraints[half] == (AT_MOST, 7, {0: 1, 1: 2})
+    derived.add({half: fmpq(2), derived.lower[2]: fmpq(-1)})  # -0 <= -1
+    file = tmp_path / "odd.vipr"
+    Proof(derived, program.col_names, [], fmpq(0)).write(file)
+    file.write_text(file.read_text().replace("RTP range 0 0\nSOL 1\nbest 0\n", "RTP infeas\nSOL 0\n"))
+    assert hetopt.check(file).verified.infeasible
 
 
 def test_a_cooperative_optimum_has_a_file_with_all_lazy_rows(tmp_path: Path) -> None:

@@ -121,9 +121,14 @@ class Derivations:
         return self.add_stated(self.combined(terms), terms)
 
     def add_rounded(self, terms: Terms) -> int:
-        """The linear combination of ``terms``, its right side rounded to the next whole number that it allows."""
+        """The linear combination of ``terms``, its right side rounded to the next whole number that it allows.
+
+        An equation is taken as an upper bound.
+        """
         sense, right, form = self.combined(terms)
         assert self.whole(form), "only a form that is whole at every point can be rounded"
+        if sense == EQUAL:
+            return self.add_rounded({self.add_stated(Constraint(AT_MOST, right, form), terms): fmpq(1)})
         return self.add_stated(Constraint(sense, ceiling(right) if sense > 0 else floor(right), form), terms, "rnd")
 
     def add_stated(self, constraint: Constraint, terms: Terms, why: str = "lin") -> int:
