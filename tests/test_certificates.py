@@ -143,6 +143,13 @@ HEAD = "VER 1.0 VAR 1 x INT 1 0 OBJ min 1 0 1 CON 1 1 C0 G 1/2 1 0 1 "
 SOLVED = "RTP range 1 1 SOL 1 s 1 0 1 "
 
 
+def test_comments_of_any_text_are_plain(tmp_path: Path) -> None:
+    certified_round, instance = round_of(0)
+    file = tmp_path / "named.vipr"
+    hetopt.solve(certified_round, instance, exact=True).certificate.write(file, {"instance": "Zürich\nVER 9"})
+    assert hetopt.check(file).verified.comments == (r"instance: Z\xfcrich VER 9",)
+
+
 def test_the_smallest_certificate(tmp_path: Path) -> None:
     file = tmp_path / "small.vipr"
     file.write_text(HEAD + SOLVED + "DER 1 C1 G 1 1 0 1 { rnd 1 0 1 } -1")

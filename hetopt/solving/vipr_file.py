@@ -55,7 +55,8 @@ class Proof:
     def lines(self, comments: Mapping[str, str]) -> Iterator[str]:
         """The lines of the file."""
         derived, objective = self.derived, self.derived.objective
-        yield from (f"% {key}: {text}" for key, text in comments.items())
+        for key, text in comments.items():
+            yield f"% {key}: {text}".encode("ascii", "backslashreplace").decode().replace("\n", " ")
         yield "VER 1.0"
         yield f"VAR {len(self.names)}"
         yield from map(mps_name, self.names)
