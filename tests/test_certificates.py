@@ -22,7 +22,7 @@ from hetopt import InvalidCertificate, exact_optimum
 from hetopt.checking import vipr
 from hetopt.models import fft, hadar, oef
 from hetopt.models.asrpt import MinimumAlpha
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.asrpt.all_placements import random_case
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
@@ -202,6 +202,41 @@ def test_what_proves_nothing_is_refused_in_one_line(tmp_path: Path, text: str, m
     assert "\n" not in str(error.value)
 
 
+def ordered(*costs: float) -> LinearProgram:
+    """One binary column; objectives of these coefficients, in order."""
+    one = np.ones(1)
+    program = LinearProgram.of(one, sparse.csr_array([[1.0]]), -np.inf * one, one, col_upper=1.0, integer=True)
+    return program.with_objectives(*(Objective(c * one, priority=-i) for i, c in enumerate(costs)))
+
+
+BOX = "VER 1.0 VAR 1 column[0] INT 1 0 OBJ min 1 0 1 CON {} 2 A G 0 1 0 1 B L 1 1 0 1 R L 1 1 0 1 "
+
+
+@pytest.mark.parametrize(
+    ("costs", "rest"),
+    [
+        (  # from the cutoff: of all solutions whose last objective is as good
+            (1.0, -1.0),
+            BOX.format(4) + "K L 0 1 0 -1 RTP range 0 0 SOL 1 s 0 DER 3 S L 0 OBJ { sol } -1 "
+            "T G 0 1 0 -1 { lin 1 4 -1 } -1 Z G 0 OBJ { lin 1 0 1 } -1",
+        ),
+        (  # from the row that keeps the second objective
+            (1.0, -2.0, -1.0),
+            BOX.format(5) + "K L 0 1 0 -1 M L 0 1 0 2 RTP range 0 0 SOL 1 s 0 DER 3 T G 0 1 0 -1 { lin 1 4 -1/2 } -1 "
+            "U G 0 1 0 2 { lin 1 0 2 } -1 Z G 0 OBJ { lin 1 0 1 } -1",
+        ),
+    ],
+)
+def test_an_earlier_optimum_may_not_rest_on_later_ones(tmp_path: Path, costs: tuple[float, ...], rest: str) -> None:
+    """The first objective is largest at 1; that it is at most 0 holds only where later objectives are as good."""
+    file = tmp_path / "turned.vipr"
+    file.write_text(rest)
+    assert hetopt.check(file).proven  # of its own problem, in which both are rows
+    assert exact_optimum(hetopt.optimise(ordered(*costs))).optima[0] == 1
+    with pytest.raises(InvalidCertificate, match="does not prove that 0 is optimal for objective 1"):
+        hetopt.check(file, ordered(*costs))
+
+
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also that of assumptions, which each step may unite."""
     file = tmp_path / "huge.vipr"
@@ -220,7 +255,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.vipr").write_bytes(bytes(range(256)))
-    with pytest.raises(InvalidCertificate, match="it is not plain text"):
+    with pytest.raises(InvalidCertificate, match="it is not text"):
         hetopt.check(tmp_path / "binary.vipr")
     with pytest.raises(hetopt.UnusableFile, match="cannot be read"):
         hetopt.check(tmp_path / "absent.vipr")

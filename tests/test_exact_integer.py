@@ -228,7 +228,7 @@ def test_a_cooperative_optimum_has_a_file_with_all_lazy_rows(tmp_path: Path) -> 
     instance = hetopt.Instance.from_speedups([[1, 2], [1, 3], [1, 5]], capacity=[2, 2])
     found = hetopt.solve(oef.cooperative(), instance, exact=True)
     found.certificate.write(tmp_path / "oef.vipr")
-    assert len(verify(tmp_path / "oef.vipr").constraints) == 6 + 2 + 6
+    assert len(verify(tmp_path / "oef.vipr").problem.constraints) == 6 + 2 + 6
     assert hetopt.check(tmp_path / "oef.vipr", oef.cooperative(), instance).optima == (
         found.certificate.exact.objective,
     )

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hetopt.checking.vipr import Constraint, Form, Number, Verified, verify
+from hetopt.checking.vipr import Constraint, Form, Number, Problem, Verified, verify
 from hetopt.checks import counted, expect
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import digits, number_text
@@ -54,16 +54,16 @@ class Checked:
             "infeasible": own.infeasible,
             "lower": None if own.lower is None else digits(Fraction(own.lower)),
             "upper": None if own.upper is None else digits(Fraction(own.upper)),
-            "variables": len(own.names),
-            "constraints": len(own.constraints),
+            "variables": len(own.problem.names),
+            "constraints": len(own.problem.constraints),
             "steps": own.derived,
             "optima": None if self.optima is None else list(map(digits, self.optima)),
         }
 
     def __str__(self) -> str:
-        own = self.verified
-        size = f"{counted(len(own.names), 'variable')}, {counted(len(own.constraints), 'constraint')}"
-        goal = "maximum" if own.maximise else "minimum"
+        own, problem = self.verified, self.verified.problem
+        size = f"{counted(len(problem.names), 'variable')}, {counted(len(problem.constraints), 'constraint')}"
+        goal = "maximum" if problem.maximise else "minimum"
         if own.infeasible:
             what = "the problem has no solution"
         elif self.proven:
@@ -116,11 +116,17 @@ def check(
     (Fraction(21, 4),)
     """
     stated = None if what is None else _stated(what, instance, state)
-    verified = verify(path)
     if stated is None:
-        return Checked(verified)
+        return Checked(verify(path))
+    kept = list[int]()
+
+    def compare(problem: Problem) -> list[int]:
+        kept.extend(_compared(problem, stated))
+        return kept
+
+    verified = verify(path, compare)
     try:
-        return Checked(verified, _compared(verified, stated))
+        return Checked(verified, _optima(verified, kept, stated))
     except InvalidCertificate as problem:
         raise problem.in_file(str(path)) from None
 
@@ -180,8 +186,8 @@ def _number(value: Rational) -> Number:
     return found.numerator if found.denominator == 1 else found
 
 
-def _compared(found: Verified, program: _Program) -> tuple[Fraction, ...]:
-    """The optima of the program's objectives, after a check that it is the problem that was found."""
+def _compared(found: Problem, program: _Program) -> list[int]:
+    """Indices of the rows that keep earlier objectives, after a check that the rest is the program."""
     place = {name: j for j, name in enumerate(program.names)}
     _need_same(set(found.names), set(place), "variable")
     column = [place[name] for name in found.names]
@@ -192,11 +198,9 @@ def _compared(found: Verified, program: _Program) -> tuple[Fraction, ...]:
     whole = {program.names[j] for j, own in enumerate(program.integer) if own}
     _need_same({found.names[j] for j in found.integer}, whole, "integer variable")
     *earlier, last = program.objectives
-    sign = 1 if found.maximise else -1
-    if over_program(found.objective, sign) != last:
+    if over_program(found.objective, 1 if found.maximise else -1) != last:
         raise InvalidCertificate("has another objective than the program")
-    left = Counter(map(_key, program.constraints))
-    kept = dict[int, Number]()
+    left, kept = Counter(map(_key, program.constraints)), dict[int, int]()
     for i, (sense, right, form, _) in enumerate(found.constraints):
         own = Constraint(sense, right, over_program(form))
         if left[_key(own)]:
@@ -205,19 +209,30 @@ def _compared(found: Verified, program: _Program) -> tuple[Fraction, ...]:
         at = next((k for k, one in enumerate(earlier) if k not in kept and over_program(form, -1) == one), None)
         if at is None or sense >= 0:
             raise InvalidCertificate(f"has a constraint that the program lacks: {_text(own, program.names)}")
-        if i not in found.tight:
-            value = number_text(Fraction(-right))
-            raise InvalidCertificate(f"does not prove that {value} is optimal for objective {at + 1}")
-        kept[at] = -right
+        kept[at] = i
     if lost := next((one for one in program.constraints if left[_key(one)]), None):
         raise InvalidCertificate(f"lacks a constraint of the program: {_text(lost, program.names)}")
-    if found.infeasible:
-        return ()
     if len(kept) < len(earlier):
         raise InvalidCertificate(f"keeps {len(kept)} of the program's {len(earlier)} earlier objectives")
+    return [kept[k] for k in range(len(earlier))]
+
+
+def _optima(found: Verified, kept: Sequence[int], program: _Program) -> tuple[Fraction, ...]:
+    """The optima of the objectives, each of which may rest only on those before it being kept."""
+    if found.infeasible and kept:
+        raise InvalidCertificate("proves that no solution keeps the earlier objectives, not that there is none")
+    if found.infeasible:
+        return ()
+    values = list[Number]()
+    for k, row in enumerate(kept):
+        value = -found.problem.constraints[row].right
+        if not found.kept.get(row, frozenset([-1])) <= set(kept[: k + 1]):
+            text = number_text(Fraction(value))
+            raise InvalidCertificate(f"does not prove that {text} is optimal for objective {k + 1}")
+        values.append(value)
     if found.lower is None or found.lower != found.upper:
         raise InvalidCertificate("proves no optimum of the program, only bounds")
-    values = [*(kept[k] for k in range(len(earlier))), sign * found.lower]
+    values.append(found.lower if found.problem.maximise else -found.lower)
     return tuple(Fraction(v) + offset for v, offset in zip(values, program.offsets, strict=True))
 
 

@@ -1,7 +1,6 @@
 """A checker of certificates in VIPR's format, version 1.0, with Python's integers and fractions and nothing else.
 
-Cheung, Gleixner, Steffy: Verifying integer programming results, IPCO 2017. A certificate states a linear program with
-integer variables, the relation to prove, solutions, and derived constraints. Every derived constraint must follow from
+Cheung, Gleixner, Steffy: Verifying integer programming results, IPCO 2017. Every derived constraint must follow from
 earlier ones, and the last one must be the bound, free of assumptions. Nothing is rounded or tolerated. A file may be
 malicious: it is read word by word, and numbers and memory are limited.
 """
@@ -11,8 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
@@ -23,6 +21,7 @@ Number: TypeAlias = int | Fraction
 Form: TypeAlias = Mapping[int, Number]  # variable -> coefficient, none of them 0
 
 SENSE = {"G": 1, "E": 0, "L": -1}
+CUTOFF = frozenset([-1])  # assumption of what holds only for solutions as good as the best one
 WHOLE, NUMBER = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+(/0*[1-9]\d*)?|-?\d*\.\d+")
 DIGITS, MEMORY, PIECE = 1_000_000, 2_000_000_000, 1 << 16  # most characters of a word, bytes in all, characters at once
 
@@ -45,31 +44,35 @@ class Constraint(NamedTuple):
         return tighter and self.form == other.form
 
 
-@dataclass(frozen=True, eq=False)
-class Verified:
-    """A problem, and what its certificate proves of it.
-
-    Of the problem: names of variables, indices of integer ones, whether it maximises, objective and constraints. What
-    is proven: bounds on the optimum, None where infinite or if it is infeasible; the best solution without zeros, or
-    None; the number of derived constraints; indices of the constraints ``<=`` that all solutions meet with equality.
-    """
+class Problem(NamedTuple):
+    """Names of variables, indices of integer ones, whether the objective is maximised, its form, and constraints."""
 
     names: tuple[str, ...]
     integer: frozenset[int]
     maximise: bool
     objective: Form
     constraints: tuple[Constraint, ...]
+
+
+class Verified(NamedTuple):
+    """What a certificate proves of its problem.
+
+    Bounds on the optimum, None where infinite or if it is infeasible; the best solution without zeros, or None; the
+    number of derived constraints; ``kept``: constraint ``<=`` that is assumed -> assumptions that make it an equation.
+    """
+
+    problem: Problem
     lower: Number | None
     upper: Number | None
     infeasible: bool
     solution: Form | None
     derived: int
-    tight: frozenset[int]
+    kept: Mapping[int, frozenset[int]]
     comments: tuple[str, ...]
 
 
-def verify(path: str | Path) -> Verified:
-    """Verify a certificate.
+def verify(path: str | Path, assume: Callable[[Problem], Collection[int]] = lambda _: ()) -> Verified:
+    """Verify a certificate; ``assume`` returns indices of constraints of the problem to be taken as assumptions.
 
     Raises
     ------
@@ -80,14 +83,13 @@ def verify(path: str | Path) -> Verified:
     sys.set_int_max_str_digits(DIGITS)
     try:
         with open(path, encoding="ascii") as file:
-            return _Checker(file).verified()
-    except (OSError, InvalidCertificate) as problem:
-        known = problem if isinstance(problem, InvalidCertificate) else UnusableFile.of(problem, path, "read")
-        raise known.in_file(str(path)) from None
+            return _Checker(file).verified(assume)
+    except OSError as problem:
+        raise UnusableFile.of(problem, path, "read") from None
     except UnicodeDecodeError:
-        raise InvalidCertificate("is no certificate in VIPR's format: it is not plain text").in_file(
-            str(path)
-        ) from None
+        raise InvalidCertificate("is no certificate in VIPR's format: it is not text").in_file(str(path)) from None
+    except InvalidCertificate as problem:
+        raise problem.in_file(str(path)) from None
     finally:
         sys.set_int_max_str_digits(before)
 
@@ -122,8 +124,8 @@ class _Words:
         found = next(self.words, None)
         if found is None:
             raise InvalidCertificate(f"ends early, after {self.last[:40]!r}")
-        wanted = " or ".join(expected)
-        _need(not expected or found in expected, f"has {found[:40]!r} after {self.last[:40]!r} instead of {wanted}")
+        if expected and found not in expected:
+            raise InvalidCertificate(f"has {found[:40]!r} after {self.last[:40]!r} instead of {' or '.join(expected)}")
         self.last = found
         self.taken += 100 + len(found)
         _need(self.taken <= MEMORY, f"takes more than {MEMORY / 10**9:g} GB of memory")
@@ -152,10 +154,10 @@ class _Checker:
         self.live: dict[int, Constraint] = {}
         self.best: Number | None = None
 
-    def verified(self) -> Verified:
-        """What the certificate proves."""
+    def verified(self, assume: Callable[[Problem], Collection[int]]) -> Verified:
         words, word, index = self.words, self.words.word, self.words.index
-        _, _, _ = word("VER"), word("1.0"), word("VAR")
+        for fixed in ("VER", "1.0", "VAR"):
+            word(fixed)
         names = tuple(word() for _ in range(index()))
         self.variables = len(names)
         _need(len(set(names)) == len(names), "gives two variables the same name")
@@ -169,16 +171,17 @@ class _Checker:
         for i in range(stated):
             self.live[i] = self._constraint()
             _need(i >= bounds or len(self.live[i].form) == 1, f"counts constraint {i} among the {bounds} bounds")
-        constraints = tuple(self.live.values())
+        problem = Problem(names, self.integer, self.way < 0, self.objective, tuple(self.live.values()))
+        self.assumed = frozenset(assume(problem))
+        self.live |= {i: self.live[i]._replace(assumed=frozenset([i])) for i in self.assumed}
         word("RTP")
-        infeasible = word("infeas", "range") == "infeas"
+        infeasible, solution = word("infeas", "range") == "infeas", None
         lower, upper = (None, None) if infeasible else (words.number("-inf"), words.number("inf"))
         word("SOL")
-        solution = None
         for _ in range(index()):
             word()
             x = self._pairs(index())
-            value = self._value_of(x, constraints)
+            value = self._value_of(x, problem.constraints)
             if self.best is None or (value - self.best) * self.way < 0:
                 self.best, solution = value, x
         _need(not infeasible or solution is None, "states a solution of a problem that it calls infeasible")
@@ -187,14 +190,13 @@ class _Checker:
         _need(reached, "has no solution as good as it states")
         word("DER")
         number = index()
-        last, tight = self._derived(number, stated)
+        last, kept = self._derived(number, stated)
         _need(next(words.words, None) is None, f"goes on after its {number} derived constraints")
         if infeasible or bound is not None:
             goal = Constraint(1, 1, {}) if bound is None else Constraint(self.way, bound, self.objective)
             _need(last and last.dominates(goal), "does not end with the bound that it states")
-            _need(last and not last.assumed, "ends with a constraint that rests on assumptions")
-        own, comments = (names, self.integer, self.way < 0, self.objective, constraints), tuple(words.comments)
-        return Verified(*own, lower, upper, infeasible, solution, number, tight, comments)
+            _need(last and last.assumed <= self.assumed | CUTOFF, "ends with a constraint that rests on assumptions")
+        return Verified(problem, lower, upper, infeasible, solution, number, kept, tuple(words.comments))
 
     def _variable(self) -> int:
         found = self.words.index()
@@ -226,10 +228,10 @@ class _Checker:
             _need(over * sense >= 0 if sense else not over, f"has a solution that violates constraint {i}")
         return sum(v * x[j] for j, v in self.objective.items() if j in x)
 
-    def _derived(self, number: int, stated: int) -> tuple[Constraint | None, frozenset[int]]:
-        """Check all derived constraints; return the last one, and the rows that are tight."""
-        rows = {hash(frozenset(c.form.items())): i for i, c in self.live.items() if c.sense < 0}
-        ending, sizes, tight, last = defaultdict[int, list[int]](list), dict[int, int](), set[int](), None
+    def _derived(self, number: int, stated: int) -> tuple[Constraint | None, dict[int, frozenset[int]]]:
+        """Check all derived constraints; return the last one, and the assumed rows that are equations."""
+        ending, sizes, last = defaultdict[int, list[int]](list), dict[int, int](), None
+        kept = dict[int, frozenset[int]]()
         for i in range(stated, stated + number):
             before, claim, after = self.words.taken, self._constraint(), self.words.taken
             self.words.word("{")
@@ -237,15 +239,14 @@ class _Checker:
             self.words.word("}")
             self.words.taken = after + 100 * len(last.assumed)  # the reason is not kept
             sizes[i] = self.words.taken - before
-            if last.sense >= 0 and last.form and not last.assumed:
-                row = rows.get(hash(frozenset(last.form.items())))
-                if row is not None and last.dominates(self.live[row]._replace(sense=1)):
-                    tight.add(row)
+            for row in self.assumed if last.form and last.assumed <= self.assumed else ():
+                if last.dominates(self.live[row]._replace(sense=1)) and last.assumed <= kept.get(row, self.assumed):
+                    kept[row] = last.assumed
             ending[self.words.index(-1)].append(i)
             for old in ending.pop(i, ()):
                 self.words.taken -= sizes.pop(old)
                 del self.live[old]
-        return last, frozenset(tight)
+        return last, kept
 
     def _reason(self, i: int, claim: Constraint) -> frozenset[int]:
         """The assumptions of derived constraint ``i``, after a check of its reason."""
@@ -256,7 +257,7 @@ class _Checker:
             return self._split(i, claim)
         if why == "sol":
             _need(self.best is not None, f"derives constraint {i} from a solution, but has none")
-            known = Constraint(-self.way, self.best or 0, self.objective)
+            known = Constraint(-self.way, self.best or 0, self.objective, CUTOFF)
         else:
             known = self._combination()
         if why == "rnd":
