@@ -51,6 +51,51 @@ def test_solve_draws_a_picture(run: Run, two: Path, tmp_path: Path) -> None:
     assert "out.svg" in out
 
 
+def test_a_proof_is_written_and_checked(run: Run, two: Path, tmp_path: Path) -> None:
+    """Also by name and with settings; a file that is there is kept."""
+    file = tmp_path / "two.vipr"
+    code, out, _ = run("solve", two, "-p", "oef-cooperative", "--certificate", file)
+    assert code == 0
+    assert "proven in rational numbers: objective 21/4" in out
+    assert run("check", file) == (0, f"{file}: proven: the minimum is -21/4 (4 variables, 8 constraints, 1 step)\n", "")
+    code, out, _ = run("check", file, two)
+    assert code == 0
+    assert out.endswith(f"its problem is the program of oef-cooperative for {two}; optimum: 21/4\n")
+    code, out, _ = run("check", file, two, "--json")
+    assert json.loads(out)["optima"] == ["21/4"]
+    before = file.read_bytes()
+    assert run("solve", two, "-p", "efficiency-only", "--certificate", file)[0] == 2
+    assert file.read_bytes() == before
+    other = tmp_path / "other.yaml"
+    write(hetopt.Instance.from_speedups([[1, 2], [1, 6]], capacity=[1, 1]), other)
+    code, out, err = run("check", file, other)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"hetopt: {file}: has ")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options", "message"),
+    [
+        ("policy: oef-cooperative", "policy: os:system", (), "--policy is missing: the certificate names no policy"),
+        ("policy: oef-cooperative", "policy", (), "--policy is missing: the certificate names no policy"),
+        ("settings: ", "settings: {broken", (), "--set is missing: the certificate was made with the settings"),
+        ("RTP range -21/4", "RTP range -5", ("-p", "oef-cooperative"), "does not end with the bound that it states"),
+        ("VER 1.0", "VER 2.0", ("-p", "oef-cooperative"), "has '2.0' after 'VER' instead of 1.0"),
+    ],
+)
+def test_comments_of_a_proof_are_not_trusted(
+    run: Run, two: Path, tmp_path: Path, before: str, after: str, options: tuple[str, ...], message: str
+) -> None:
+    """They may name a policy that is installed; a module would be imported."""
+    file = tmp_path / "two.vipr"
+    run("solve", two, "-p", "oef-cooperative", "--certificate", file)
+    file.write_text(file.read_text().replace(before, after))
+    code, out, err = run("check", file, two, *options)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
 def test_a_policy_of_ones_own_works_by_module_and_name(run: Run, two: Path) -> None:
     code, out, _ = run("solve", two, "-p", "hetopt.models.oef:cooperative", "--json")
     assert code == 0

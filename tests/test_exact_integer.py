@@ -27,6 +27,8 @@ from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import job_instances, mixed_instances
 from hetopt.solving.derivations import AT_MOST, Derivations
+from hetopt.solving.exact_search import prove
+from hetopt.solving.integer_core import Core
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import RationalProgram
@@ -176,6 +178,33 @@ def test_mappings_of_asrpt(seed: int) -> None:
     cut = hetopt.from_pyomo(MinimumCut().build(pipeline, servers))
     point = run(cut, Options(gap=0.0))
     assert float(exact_optimum(point).objective) == pytest.approx(point.objective)
+
+
+def test_solver_objects_prove_with_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A-SRPT's mappings, and Hadar's P1 and P2."""
+    proofs = []
+
+    def proven(core: Core, options: Options) -> int:
+        proofs.append(core)
+        return prove(core, options)
+
+    monkeypatch.setattr("hetopt.solving.exact_integer.prove", proven)
+    exactly = Options(exact=True)
+    assert MinimumAlpha(options=exactly)(*random_case(np.random.default_rng([0, 8]), 8, 8, 12)).status == "optimal"
+    assert MinimumCut(options=exactly)(*random_case(np.random.default_rng(3), 3, 2, 3)).status == "optimal"
+    jobs = hetopt.Instance.from_jobs([[2.0, 1.0], [1.0, 3.0]], [1, 2], [3.0, 4.0], [1, 2], round_seconds=1.0)
+    problem = hadar.OfflineProblem.of(jobs, 3, 1.0)
+    found = [method(options=exactly)(problem) for method in (hadar.TimeIndexed, hadar.Enumerated)]
+    assert found[0].utility == found[1].utility
+    assert [one.status for one in found] == ["optimal", "optimal"]
+    assert len(proofs) == 4
+
+
+def test_without_time_nothing_is_proven() -> None:
+    jobs = hetopt.Instance.from_jobs([[2.0, 1.0], [1.0, 3.0]], [1, 2], [3.0, 4.0], [1, 2])
+    with pytest.raises(NotSolved, match="no usable point within time_limit") as error:
+        hetopt.solve(fft.FFT(), jobs, exact=True, time_limit=10.0**-9)
+    assert error.value.status == "time_limit"
 
 
 @given(programs(), st.integers(1, 12))

@@ -5,7 +5,6 @@ Heavy packages are imported when a command runs, so help and completion answer a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from hetopt.checks import shown
 from hetopt.cli.options import INSTANCE, POLICY, AsJson, File, Moment, Overwrite, Plot, PolicyName, Settings, names_of
 from hetopt.errors import InvalidOption
 from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, PROGRAMS, SYSTEMS
@@ -51,7 +51,7 @@ def solve(
     with console.progress(f"{policy} on {file}"), error_context(file, instance):
         result = policies.solve(chosen, instance, None if options == Options() else options)
         if certificate is not None and result.certificate is not None:
-            source = {"policy": policy, "settings": json.dumps(settings or []), "instance": instance.name or file}
+            source = {"policy": policy, "settings": " ".join(settings or []), "instance": instance.name or file}
             result.certificate.write(certificate, source, overwrite=overwrite)
     name = instance.name or file
     if as_json:
@@ -83,6 +83,7 @@ def check(
     from hetopt.data.rationals import numbers_text
     from hetopt.registry import make_policy
 
+    name = policy
     if instance is None:
         for key, value in (("policy", policy), ("set", settings), ("time", moment)):
             if value is not None:
@@ -90,11 +91,12 @@ def check(
         with console.progress(f"checking {file}"):
             found = checked(file)
     else:
-        source = source_of(file)
-        name = policy or source.get("policy")
-        if name is None:
-            raise InvalidOption("is missing: the certificate names no policy", "--policy")
-        chosen = make_policy(name, parse_settings(settings or json.loads(source.get("settings", "[]"))))
+        source = source_of(file)  # it may come from others: it may name an installed policy, not import a module
+        if name is None and (name := source.get("policy")) not in POLICIES.points:
+            raise InvalidOption("is missing: the certificate names no policy that is installed here", "--policy")
+        if policy is None and settings is None and (made := source.get("settings")):
+            raise InvalidOption(f"is missing: the certificate was made with the settings {shown(made)}", "--set")
+        chosen = make_policy(str(name), parse_settings(settings))
         with console.progress(f"checking {file}"):
             found = checked(file, chosen, load_at(instance, moment))
     if as_json:
@@ -102,7 +104,8 @@ def check(
         return
     print(f"{file}: proven: {found}")
     if found.optima is not None:
-        print(f"its problem is the program of {name} for {instance}; optimum: {numbers_text(found.optima)}")
+        made = " ".join([str(name), *(settings or [])])
+        print(f"its problem is the program of {made} for {instance}; optimum: {numbers_text(found.optima)}")
 
 
 def audit(

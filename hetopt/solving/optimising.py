@@ -128,7 +128,8 @@ def optimise(
     program:
         The program to solve.
     options:
-        ``time_limit`` applies to all objectives and passes together.
+        ``time_limit`` applies to all objectives and passes together; ``exact`` is ignored, see
+        :func:`hetopt.exact_optimum`.
     violated:
         Point -> rows that it violates; empty if all hold.
     session:
@@ -145,7 +146,7 @@ def optimise(
         No usable solution.
     """
     expect(LinearProgram, program, "program", InvalidFormulation)
-    options = (options or DEFAULT).started()
+    options = replace(options or DEFAULT, exact=False).started()
     began = time.perf_counter()
     thorough = options  # a gap of an earlier objective would enlarge the feasible set of later ones
     if program.earlier and options.gap > GAP:
@@ -249,7 +250,7 @@ def _checked(point: Point) -> Point:
 
 
 def run(program: LinearProgram, options: Options, start: Floats | None = None) -> Point:
-    """Solve ``program`` (its last objective) with the solver and method in ``options``.
+    """Solve ``program`` (its last objective) with the solver and method in ``options``; if ``exact``, prove it.
 
     Parameters
     ----------
@@ -263,6 +264,12 @@ def run(program: LinearProgram, options: Options, start: Floats | None = None) -
     SolverUnavailable
         The solver is unknown, not installed or not licensed.
     """
+    if options.exact:
+        from hetopt.solving.exact import exact_optimum
+
+        options = options.started()
+        point = run(program, options.for_start(), start)
+        return exact_optimum(point, options).agreeing_with(point).as_point(point)
     if options.solver == "highs" and options.method == "auto" and program.is_binary:
         from hetopt.solving.integer import solve_binary
 

@@ -89,7 +89,13 @@ class Options:
         """The options of a float solve whose point an exact search of an integer program starts from.
 
         It may take half of the time left.
+
+        Raises
+        ------
+        NotSolved
+            No time is left.
         """
+        self.check_time()
         limit = None if self.left is None else self.left / 2
         return replace(self, exact=False, gap=0.0, time_limit=limit, deadline=None).started()
 

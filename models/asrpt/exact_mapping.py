@@ -103,7 +103,7 @@ def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point 
     free = [v for v in model.component_data_objects(pyo.Var, active=True) if not v.fixed]
     start = np.array([v.value for v in free], dtype=float)
     try:
-        if options.solver == "highs":
+        if options.solver == "highs" and not options.exact:
             session = Session(program, options, presolve=presolve)
             session.start_from(start)
             point = session.solve()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from hetopt.data.array_types import Integers
+from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.exact_mapping import (
     REDUCED,
@@ -24,6 +24,7 @@ from hetopt.models.asrpt.exact_mapping import (
     started,
 )
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.models.asrpt.placement_costs import in_units
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
@@ -224,6 +225,7 @@ class MinimumCut:
         model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum cut")
         most = float(max(pipeline.links.max(), pipeline.reduced.max()))
         model.unit = pyo.Param(initialize=most or 1.0, doc="what the objective is divided by (bytes)")
+        sent = _Sent.of(pipeline, most or 1.0)
         alike = Counter(servers.free.tolist())
         model.f = pyo.Var(list(_steps(pipeline, alike)), domain=pyo.NonNegativeIntegers, initialize=0)
         for (g, *_), f in model.f.items():
@@ -232,27 +234,50 @@ class MinimumCut:
             for step in _walk(pipeline, int(servers.free[m]), contents):
                 model.f[step].value += 1
         _rows(model, pipeline, alike)
-        terms = [(-_inside(pipeline, step), f) for step, f in model.f.items()]
-        terms += _reducing(model, pipeline, self.allreduce, start)
-        unit = pyo.value(model.unit)
-        every = linear((value / unit, variable) for value, variable in terms if value)
-        model.bytes = pyo.Objective(expr=every + _linked(pipeline) / unit, sense=pyo.minimize)
+        terms = [(-sent.inside(step), f) for step, f in model.f.items()]
+        terms += _reducing(model, sent, self.allreduce, start)
+        every = linear((value, variable) for value, variable in terms if value)
+        model.bytes = pyo.Objective(expr=every + sent.apart(), sense=pyo.minimize)
         described(model, self.mathematics)
         return model
 
 
-def _linked(pipeline: Pipeline) -> float:
-    """Bytes of links and tokens if all replicas are on different servers."""
-    k = pipeline.replicas
-    across = sum(pipeline.links[s, s + 1] * k[s] * k[s + 1] for s in range(len(k) - 1))
-    return float(across + (pipeline.tokens * k * (k - 1) / 2).sum())
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    """What replicas send, in units; rounded, so that what cancels in sums does so exactly.
 
+    Attributes
+    ----------
+    replicas:
+        (S,) of each stage.
+    links:
+        (S, S) between replicas of two stages.
+    tokens, reduced:
+        (S,) between two replicas of a stage, and by one in its AllReduce.
+    """
 
-def _inside(pipeline: Pipeline, step: Step) -> float:
-    """Bytes that stay within a server through this step."""
-    _, s, _, a, c = step
-    linked = pipeline.links[s - 1, s] * a * c if s else 0.0
-    return float(linked + pipeline.tokens[s] * c * (c - 1) / 2)
+    replicas: Integers
+    links: Floats
+    tokens: Floats
+    reduced: Floats
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, unit: float) -> _Sent:
+        """Of a pipeline, in multiples of ``unit`` bytes."""
+        parts = (in_units(part, unit) for part in (pipeline.links, pipeline.tokens, pipeline.reduced))
+        return cls(pipeline.replicas, *parts)
+
+    def apart(self) -> float:
+        """Links and tokens if all replicas are on different servers."""
+        k = self.replicas
+        across = sum(self.links[s, s + 1] * k[s] * k[s + 1] for s in range(len(k) - 1))
+        return float(across + (self.tokens * k * (k - 1) / 2).sum())
+
+    def inside(self, step: Step) -> float:
+        """What stays within a server through this step."""
+        _, s, _, a, c = step
+        linked = self.links[s - 1, s] * a * c if s else 0.0
+        return float(linked + self.tokens[s] * c * (c - 1) / 2)
 
 
 def _steps(pipeline: Pipeline, alike: Counter[int]) -> Iterator[Step]:
@@ -291,21 +316,21 @@ def _rows(model: Any, pipeline: Pipeline, alike: Counter[int]) -> None:
         model.placed[s] = linear(terms) == int(pipeline.replicas[s])
 
 
-def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Integers | None) -> list[tuple[float, Any]]:
-    """(bytes, variable) of the cuts of AllReduces."""
-    parts: list[dict[int, list[Any]]] = [{} for _ in range(len(pipeline))]  # stage -> count -> variables
+def _reducing(model: Any, sent: _Sent, algorithm: AllReduce, start: Integers | None) -> list[tuple[float, Any]]:
+    """(units, variable) of the cuts of AllReduces."""
+    parts: list[dict[int, list[Any]]] = [{} for _ in range(len(sent.replicas))]  # stage -> count -> variables
     for (_, s, _, _, c), f in model.f.items():
         if c:
             parts[s].setdefault(c, []).append(f)
     if algorithm is AllReduce.RING:
         return [
-            (float(pipeline.reduced[s]) / (2 if k == 2 else 1), f)
-            for s, k in enumerate(pipeline.replicas.tolist())
+            (float(sent.reduced[s]) / (2 if k == 2 else 1), f)
+            for s, k in enumerate(sent.replicas.tolist())
             for c, own in parts[s].items()
             if c < k
             for f in own
         ]
-    cuts = [least_cuts(k, algorithm) for k in pipeline.replicas.tolist()]
+    cuts = [least_cuts(k, algorithm) for k in sent.replicas.tolist()]
     indices = [(s, _label(sizes)) for s, cut in enumerate(cuts) for sizes in cut]
     model.w = pyo.Var(indices, domain=pyo.Binary, initialize=0)
     model.partition, model.sizes = pyo.Constraint(pyo.Any), pyo.Constraint(pyo.Any)
@@ -313,11 +338,11 @@ def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Integ
         model.partition[s] = linear((1, model.w[s, _label(sizes)]) for sizes in cut) == 1
         if start is not None:
             model.w[s, _label(sorted(filter(None, start[s].tolist()), reverse=True))].value = 1
-        for c in range(1, int(pipeline.replicas[s]) + 1):
+        for c in range(1, int(sent.replicas[s]) + 1):
             chosen = [(-sizes.count(c), model.w[s, _label(sizes)]) for sizes in cut if c in sizes]
             model.sizes[s, c] = linear([*((1, f) for f in parts[s].get(c, ())), *chosen]) == 0
     return [
-        (cut * float(pipeline.reduced[s]) / 2, model.w[s, _label(sizes)])
+        (cut * float(sent.reduced[s]) / 2, model.w[s, _label(sizes)])
         for s, found in enumerate(cuts)
         for sizes, (cut, _) in found.items()
     ]

@@ -73,6 +73,11 @@ RESOLUTION = 2.0**-40
 """Of rounded costs: sums and differences of its multiples are exact in floats, as long as they are below 4,096."""
 
 
+def in_units(values: Floats, unit: float) -> Floats:
+    """``values`` in multiples of ``unit``, rounded to :data:`RESOLUTION`."""
+    return np.asarray(np.rint(values / unit / RESOLUTION) * RESOLUTION)
+
+
 class PlacementCosts:
     """Free GPUs and :class:`StageSeconds` of the servers, and bounds on the iteration time."""
 
@@ -86,10 +91,7 @@ class PlacementCosts:
     def rounded(self, unit: float) -> PlacementCosts:
         """These costs in multiples of ``unit`` seconds, rounded to :data:`RESOLUTION`."""
         other = copy(self)
-        other.by_kind = [
-            StageSeconds(*(np.rint(part / unit / RESOLUTION) * RESOLUTION for part in (own.base, own.saving)))
-            for own in self.by_kind
-        ]
+        other.by_kind = [StageSeconds(in_units(own.base, unit), in_units(own.saving, unit)) for own in self.by_kind]
         for key in ("longest", "bound"):
             other.__dict__.pop(key, None)
         return other
