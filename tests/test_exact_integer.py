@@ -248,8 +248,8 @@ def test_equations_are_rounded_as_upper_bounds(tmp_path: Path) -> None:
     assert derived.constraints[half] == (AT_MOST, 7, {0: 1, 1: 2})
     derived.add({half: fmpq(2), derived.lower[2]: fmpq(-1)})  # -0 <= -1
     file = tmp_path / "odd.vipr"
-    Proof(derived, program.col_names, [], fmpq(0)).write(file)
-    file.write_text(file.read_text().replace("RTP range 0 0\nSOL 1\nbest 0\n", "RTP infeas\nSOL 0\n"))
+    text = "\n".join(Proof(derived, program.col_names, [], fmpq(0)).lines({}))
+    file.write_text(text.replace("RTP range 0 0\nSOL 1\nbest 0\n", "RTP infeas\nSOL 0\n"))
     assert hetopt.check(file).verified.infeasible
 
 

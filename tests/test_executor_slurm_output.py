@@ -276,7 +276,7 @@ def test_the_arguments_of_a_submission(slurm: Fake, tmp_path: Path, monkeypatch:
     ("most", "per_gpu", "gpus", "wanted"),
     [("UNLIMITED", None, 1, 10), ("UNLIMITED", None, 3, 32), ("14", None, 1, 4), ("UNLIMITED", 3, 2, 6)],
 )
-def test_cpus_are_whole_cores_and_never_exceed_the_node(
+def test_cpus_are_full_cores_and_never_exceed_the_node(
     most: str, per_gpu: int | None, gpus: int, wanted: int, slurm: Fake, tmp_path: Path
 ) -> None:
     """The node has 16 cores of two threads, and three GPUs."""

@@ -21,6 +21,7 @@ from scipy import sparse
 
 from hetopt.data.array_types import Floats
 from hetopt.data.rationals import digits, rational, simple_fractions
+from hetopt.data.saving import save
 from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import (
@@ -113,7 +114,7 @@ class ExactOptimum:
         UnusableFile
             The file exists and ``overwrite`` is False, or it cannot be written.
         """
-        self.proof.write(path, comments, overwrite=overwrite)
+        save("".join(f"{line}\n" for line in self.proof.lines(comments or {})), path, overwrite=overwrite)
 
     def as_point(self, point: Point) -> Point:
         """This optimum in floats, with the solver's data from ``point``.
@@ -278,7 +279,7 @@ def exact_optimum(
     options, known = (options or DEFAULT).started(), known or ExactData()
     base, objectives = _without_kept(point.program)
     if base.integer.any():
-        return _whole(_with_all(base, every), objectives, point.x, options, known)
+        return _integer(_with_all(base, every), objectives, point.x, options, known)
     context = _Context(known, options.check_time)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
@@ -301,14 +302,14 @@ def _with_all(program: LinearProgram, every: Cuts | None) -> LinearProgram:
     return program.with_rows(every.part(np.array([i for i, name in enumerate(every.names) if name not in own], int)))
 
 
-def _whole(
+def _integer(
     base: LinearProgram, objectives: Sequence[Objective], x: Floats, options: Options, known: ExactData
 ) -> ExactOptimum:
     """The exact optimum of a program with integer columns, near ``x``."""
-    from hetopt.solving.exact_integer import whole_optimum
+    from hetopt.solving.exact_integer import integer_optimum
 
     rational = RationalProgram.of(base, known.rows(base.row_names))
-    found = whole_optimum(rational, [known.cost(one) for one in objectives], base.col_names, x, options)
+    found = integer_optimum(rational, [known.cost(one) for one in objectives], base.col_names, x, options)
     values = [fraction(v) + known.offset(one) for v, one in zip(found.values, objectives, strict=True)]
     priorities = [objective.priority for objective in objectives]
     main, exact = priorities.index(main_priority(priorities)), _array(found.x)
@@ -459,7 +460,7 @@ def _room(program: RationalProgram, j: int, here: Rational, sign: int) -> tuple[
 
 def _result(
     base: LinearProgram,
-    whole: LinearProgram,
+    full: LinearProgram,
     objectives: Sequence[Objective],
     optima: Sequence[Vertex],
     unique: bool | None,
@@ -485,10 +486,10 @@ def _result(
         program=base.with_objectives(objectives[main]),
         steps=steps,
         _prove=lambda: linear_proof(
-            RationalProgram.of(whole, known.rows(whole.row_names)),
+            RationalProgram.of(full, known.rows(full.row_names)),
             optima,
             [*map(known.cost, objectives)],
-            whole.col_names,
+            full.col_names,
         ),
     )
 

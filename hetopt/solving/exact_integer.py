@@ -12,7 +12,7 @@ from hetopt.data.rationals import number_text
 from hetopt.errors import NotSolved
 from hetopt.solving.derivations import ZERO, Derivations, Form
 from hetopt.solving.exact_search import Improved, OutOfTime, prove
-from hetopt.solving.integer_core import whole_core
+from hetopt.solving.integer_core import full_core
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import RationalProgram, fraction
@@ -20,7 +20,7 @@ from hetopt.solving.rational_simplex import InfeasibleError, UnboundedError, Ver
 from hetopt.solving.vipr_file import Proof
 
 
-class WholeOptimum(NamedTuple):
+class IntegerOptimum(NamedTuple):
     """The optimum: (columns,) values, the value of each objective, and the proof for the last one."""
 
     x: list[Rational]
@@ -28,9 +28,9 @@ class WholeOptimum(NamedTuple):
     proof: Proof
 
 
-def whole_optimum(
+def integer_optimum(
     program: RationalProgram, costs: Sequence[Sequence[Rational]], names: Sequence[str], start: Floats, options: Options
-) -> WholeOptimum:
+) -> IntegerOptimum:
     """The exact optimum of a program with integer columns.
 
     Parameters
@@ -59,7 +59,7 @@ def whole_optimum(
         x = _proven(derived, form, derived.kept[k] if k < len(derived.kept) else None, x, options, (k, len(forms)))
         values.append(-_value(form, x))
     assert x is not None
-    return WholeOptimum(x, values, Proof(derived, names, x, -values[-1]))
+    return IntegerOptimum(x, values, Proof(derived, names, x, -values[-1]))
 
 
 def _value(form: Form, x: Sequence[Rational]) -> Rational:
@@ -103,7 +103,7 @@ def _proven(
             derived.keep(kept, value)
             cutoff = kept
         try:
-            prove(whole_core(derived, cutoff), options)
+            prove(full_core(derived, cutoff), options)
         except Improved as better:
             derived.truncate(length)
             x = better.x

@@ -24,7 +24,7 @@ from hetopt.errors import NotSolved
 from hetopt.programs.linear import Basis
 from hetopt.solving.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, ceiling, floor, is_whole
 from hetopt.solving.highs import Session
-from hetopt.solving.integer_core import Core, add_floors, reduced_core, rounded_duals
+from hetopt.solving.integer_core import Core, add_cuts, reduced_core, rounded_duals
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import RationalProgram
@@ -33,9 +33,6 @@ from hetopt.tolerances import EQUAL, INTEGRAL, PROVEN
 
 TRIALS, RELIABLE = 8, 4
 """Variables on which a node tries both branches, and trials of a variable after which their average is used."""
-
-LITTLE = 10.0**-9
-"""Least rise of a bound that counts in the choice of a variable."""
 
 STEPS = 300
 """Limit of exact simplex steps of a node."""
@@ -152,7 +149,7 @@ def prove(core: Core, options: Options) -> int:
         The time limit is exceeded.
     """
     bound = None
-    for with_floors in (False, True):
+    for with_cuts in (False, True):
         try:
             _, dual, value = _Relaxation(core, options).solve()
         except NotSolved as problem:
@@ -168,8 +165,8 @@ def prove(core: Core, options: Options) -> int:
         if value >= float(core.right / core.unit()) - EQUAL:
             break
         core = reduced_core(core, y)
-        if not with_floors:
-            add_floors(core)
+        if not with_cuts:
+            add_cuts(core)
     return Search(core, options, bound).run()
 
 
@@ -327,12 +324,12 @@ class Search:
             times, total = self.gains.get((j, side), (0, 0.0))
             return (total / times if times else 1.0) * (1 - part[j] if side else part[j])
 
-        order = sorted(part, key=lambda j: -max(expected(j, 0), LITTLE) * max(expected(j, 1), LITTLE))
+        order = sorted(part, key=lambda j: -max(expected(j, 0), PROVEN) * max(expected(j, 1), PROVEN))
         best: int = order[0]
         score = -1.0
         for j in order[:TRIALS]:
             rises = [self._rise(j, side, activity[j], value, expected(j, side), basis) for side in (0, 1)]
-            own = max(rises[0], LITTLE) * max(rises[1], LITTLE)
+            own = max(rises[0], PROVEN) * max(rises[1], PROVEN)
             if own > score:
                 best, score = j, own
         if basis is not None:

@@ -4,7 +4,7 @@
 gap`` over the columns with reduced cost r_j. An integer column with ``|r_j| > gap`` thus stays at its bound; divided by
 the least of these ``|r_j|`` and rounded, one constraint proves it for all.
 
-**Floors.** A row ``sum a_j x_j <= b`` of whole numbers over columns >= 0 implies ``sum floor(a_j / g) x_j <=
+**Cuts.** A row ``sum a_j x_j <= b`` of whole numbers over columns >= 0 implies ``sum floor(a_j / g) x_j <=
 floor(b / g)`` for each g (Chvatal, Gomory). For a row of GPUs in gangs, these are the numbers of gangs of a size, or of
 which one could run in their place. They bound, and the search branches on them: on how many gangs of a size a type
 runs, not on which, where too many choices are nearly alike.
@@ -32,8 +32,8 @@ DIGITS = 44
 FEW = 16
 """Fixed columns of a row for each of which it is proven alone that it is fixed; for more, all are used together."""
 
-MOST_FLOORS = 64
-"""Largest number of floors of a row."""
+MOST_CUTS = 64
+"""Largest number of cuts of a row."""
 
 
 @dataclass
@@ -165,7 +165,7 @@ def _floats(values: list[Rational | None], missing: float) -> Floats:
     return np.array([missing if v is None else float(v) for v in values])
 
 
-def whole_core(derived: Derivations, cutoff: int) -> Core:
+def full_core(derived: Derivations, cutoff: int) -> Core:
     """All columns and rows of the program and of earlier objectives, with tightened bounds.
 
     Parameters
@@ -465,21 +465,21 @@ def _always(core: Core, row: Mapping[int, Rational], bound: Rational, sense: int
     return bool(total >= bound if sense > 0 else total <= bound)
 
 
-def add_floors(core: Core) -> None:
-    """Add the floors of all rows of whole numbers."""
+def add_cuts(core: Core) -> None:
+    """Add Chvatal-Gomory cuts of all rows of whole numbers."""
     n, seen = len(core.columns), {frozenset(row.items()) for row in core.rows}
     for i in range(len(core.rows)):
         row, right, at = core.rows[i], core.upper[n + i], core.upper_at[n + i]
         if right is None or at is None or not _countable(core, row):
             continue
         sizes = sorted({int(v.p) for v in row.values()})
-        for g in sorted({math.gcd(*sizes), *sizes}, reverse=True)[:MOST_FLOORS]:
+        for g in sorted({math.gcd(*sizes), *sizes}, reverse=True)[:MOST_CUTS]:
             part = {j: fmpq(int(v.p) // g) for j, v in row.items() if v >= g}
             key = frozenset(part.items())
             if g == 1 or key in seen:
                 continue
             seen.add(key)
-            _add_floor(core, row, at, g, part)
+            _add_cut(core, row, at, g, part)
 
 
 def _countable(core: Core, row: Mapping[int, Rational]) -> bool:
@@ -493,7 +493,7 @@ def _countable(core: Core, row: Mapping[int, Rational]) -> bool:
     )
 
 
-def _add_floor(core: Core, row: Mapping[int, Rational], at: int, g: int, part: dict[int, Rational]) -> None:
+def _add_cut(core: Core, row: Mapping[int, Rational], at: int, g: int, part: dict[int, Rational]) -> None:
     terms = {at: fmpq(1, g)}
     for j, v in row.items():
         fraction = part.get(j, ZERO) - v / g

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from hetopt.data.saving import save
 from hetopt.programs.encoded_names import mps_name
 from hetopt.solving.derivations import LETTER, Constraint, Derivations, Form
 from hetopt.solving.kernel import Rational
@@ -37,23 +35,8 @@ class Proof:
     x: Sequence[Rational]
     value: Rational
 
-    def write(self, path: str | Path, comments: Mapping[str, str] | None = None, *, overwrite: bool = False) -> None:
-        """Write the proof as a file in VIPR's format.
-
-        Parameters
-        ----------
-        comments:
-            Key -> text, on lines ``% key: text`` at the beginning, which checkers skip.
-
-        Raises
-        ------
-        UnusableFile
-            The file exists and may not be replaced, or cannot be written.
-        """
-        save("".join(f"{line}\n" for line in self.lines(comments or {})), path, overwrite=overwrite)
-
     def lines(self, comments: Mapping[str, str]) -> Iterator[str]:
-        """The lines of the file."""
+        """The lines of the file; ``comments``: key -> text, on lines ``% key: text`` at the beginning."""
         derived, objective = self.derived, self.derived.objective
         for key, text in comments.items():
             yield f"% {key}: {text}".encode("ascii", "backslashreplace").decode().replace("\n", " ")
