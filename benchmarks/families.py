@@ -234,6 +234,8 @@ class Family:
         Name of the work of jobs.
     together:
         All jobs arrived at once.
+    same:
+        Jobs of equal speeds and gangs are equal in all numbers but their checkpoints.
     """
 
     speeds: str
@@ -247,6 +249,7 @@ class Family:
     digits: int = 0
     work: str = "lognormal"
     together: bool = False
+    same: bool = False
 
     @property
     def name(self) -> str:
@@ -344,7 +347,7 @@ def jobs(family: Family, seed: int, number: int, types: int, gpus: int) -> hetop
     capacity = GPUS[family.gpus](draw, gpus, types)
     demand = draw.choice(GANGS[family.gangs], number)
     demand = np.where(demand <= np.where(speeds > 0, capacity, 0).max(axis=1), demand, 1)
-    scale = draw.lognormal(0, 1, number)
+    scale = np.ones(number) if family.same else draw.lognormal(0, 1, number)
     work = scale * WORK[family.work](draw, speeds)
     arrival = 300.0 * draw.integers(0, 1 if family.together else 200, number)
     columns = {

@@ -164,7 +164,7 @@ def test_the_smallest_certificate(tmp_path: Path) -> None:
         ("VER 1.1", "has '1.1' after 'VER' instead of 1.0"),
         ("VER 1.0 VAR 999999999999 x", "ends early"),
         ("VER 1.0 VAR 99999999999999999999 x", "instead of an index"),
-        ("VER 1.0 VAR 1 x INT 1 3", "refers to variable 3 of 1"),
+        ("VER 1.0 VAR 1 x INT 1 3", "has '3' after '1' instead of an index below 1"),
         ("VER 1.0 VAR 2 x x INT 0", "gives two variables the same name"),
         ("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1e999999999", "instead of a number such as -5/2"),
         ("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1/0", "instead of a number such as -5/2"),

@@ -23,12 +23,13 @@ from hetopt.checking.vipr import verify
 from hetopt.data.rationals import rational
 from hetopt.models import fft, hadar, oef
 from hetopt.models.asrpt import MinimumAlpha, MinimumCut
-from hetopt.programs.linear import LinearProgram, Objective
+from hetopt.programs.linear import LinearProgram, Objective, Point
 from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import job_instances, mixed_instances
+from hetopt.solving.alike_columns import summed
 from hetopt.solving.derivations import AT_MOST, Derivations
 from hetopt.solving.exact_search import prove
-from hetopt.solving.integer_core import Core
+from hetopt.solving.integer_core import Core, full_core
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import RationalProgram
@@ -116,6 +117,50 @@ def test_with_a_continuous_column_it_is_the_best_of_all_linear_programs(program:
             continue
     assume(values)
     assert exact_optimum(hetopt.optimise(program, Options(gap=0.0))).objective == max(values)
+
+
+@given(programs(), st.integers(2, 3), st.lists(st.integers(-2, 4), min_size=4, max_size=4), st.integers(0, 8))
+def test_copies_of_a_program_are_summed(
+    tmp_path_factory: pytest.TempPathFactory, program: LinearProgram, copies: int, shared: list[int], right: int
+) -> None:
+    """Side by side, with a row that all share; as long as all points can be enumerated."""
+    n = len(program.c)
+    assume(np.prod(program.col_upper + 1) ** copies <= 5_000)
+    beside = sparse.block_diag([program.A] * copies)
+    many = LinearProgram.of(
+        np.tile(program.c, copies),
+        sparse.csr_array(sparse.vstack([beside, np.tile(np.array(shared[:n], float), copies)[None]])),
+        np.append(np.tile(program.row_lower, copies), -np.inf),
+        np.append(np.tile(program.row_upper, copies), right),
+        col_upper=np.tile(program.col_upper, copies),
+        integer=True,
+    )
+    best = enumerated(many)
+    assume(best is not None)
+    exact = exact_optimum(hetopt.optimise(many, Options(gap=0.0)))
+    assert exact.optima == best
+    file = tmp_path_factory.mktemp("copies") / "proof.vipr"
+    exact.write(file)
+    assert hetopt.check(file, many).optima == best
+
+
+@pytest.mark.parametrize("cycles", [[6], [3, 3], [4, 4, 4], [3, 4, 5]])
+def test_sums_of_alike_columns_may_be_those_of_no_point(cycles: list[int]) -> None:
+    """Most nodes of cycles, no two of them adjacent: in sums, two triangles look like a hexagon."""
+    starts = np.cumsum([0, *cycles])
+    edges = [(a + i, a + (i + 1) % n) for a, n in zip(starts, cycles, strict=False) for i in range(n)]
+    rows = np.zeros((len(edges), len(edges)))
+    for i, (u, v) in enumerate(edges):
+        rows[i, [u, v]] = 1.0
+    one = np.ones(len(edges))
+    program = LinearProgram.of(one, sparse.csr_array(rows), -np.inf * one, one, col_upper=1.0, integer=True)
+    derived = Derivations(RationalProgram.of(program))
+    derived.objective = {j: fmpq(-1) for j in range(len(edges))}
+    core = full_core(derived, derived.add_solution(fmpq(0)))
+    assert summed(core).shape == (1, 1)
+    for start in (hetopt.optimise(program).x, 0 * one):
+        point = Point(program, start, start.sum(), len(edges), "time_limit")
+        assert exact_optimum(point).objective == sum(n // 2 for n in cycles)
 
 
 @settings(max_examples=examples(15, 60))

@@ -203,8 +203,8 @@ def _compared(found: Problem, program: _Program) -> list[int]:
     left, kept = Counter(map(_key, program.constraints)), dict[int, int]()
     for i, (sense, right, form, _) in enumerate(found.constraints):
         own = Constraint(sense, right, over_program(form))
-        if left[_key(own)]:
-            left[_key(own)] -= 1
+        if left[key := _key(own)]:
+            left[key] -= 1
             continue
         at = next((k for k, one in enumerate(earlier) if k not in kept and over_program(form, -1) == one), None)
         if at is None or sense >= 0:
@@ -243,8 +243,11 @@ def _need_same(found: set[str], wanted: set[str], what: str) -> None:
         raise InvalidCertificate(f"lacks the {what} {fewer[0]!r} of the program")
 
 
-def _key(constraint: Constraint) -> tuple[int, Number, frozenset[tuple[int, Number]]]:
-    return constraint.sense, constraint.right, frozenset(constraint.form.items())
+def _key(constraint: Constraint) -> tuple[int, int, int, frozenset[tuple[int, int, int]]]:
+    """Equal for equal constraints; of integers, as fractions take long to hash."""
+    sense, right, form, _ = constraint
+    entries = frozenset([(j, v.numerator, v.denominator) for j, v in form.items()])
+    return sense, right.numerator, right.denominator, entries
 
 
 def _text(constraint: Constraint, names: Sequence[str], most: int = 3) -> str:

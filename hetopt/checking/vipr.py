@@ -128,23 +128,27 @@ class _Words:
             raise InvalidCertificate(f"has {found[:40]!r} after {self.last[:40]!r} instead of {' or '.join(expected)}")
         self.last = found
         self.taken += 100 + len(found)
-        _need(self.taken <= MEMORY, f"takes more than {MEMORY / 10**9:g} GB of memory")
+        if self.taken > MEMORY:
+            raise InvalidCertificate(f"takes more than {MEMORY / 10**9:g} GB of memory")
         return found
 
-    def index(self, least: int = 0) -> int:
-        """A whole number from ``least`` on."""
+    def index(self, least: int = 0, end: int = 10**18) -> int:
+        """A whole number from ``least`` to ``end - 1``."""
         before, found = self.last, self.word()
-        fits = WHOLE.fullmatch(found) and int(found) >= least
-        _need(fits, f"has {found[:40]!r} after {before[:40]!r} instead of an index")
-        return int(found)
+        if WHOLE.fullmatch(found) and least <= (value := int(found)) < end:
+            return value
+        upto = f" below {end}" if end < 10**18 else ""
+        raise InvalidCertificate(f"has {found[:40]!r} after {before[:40]!r} instead of an index{upto}")
 
     def number(self, infinite: str = "") -> Number | None:
         """A number such as 3, -5/2 or 0.25; None for the word ``infinite``."""
         before, found = self.last, self.word()
         if found == infinite:
             return None
-        _need(NUMBER.fullmatch(found), f"has {found[:40]!r} after {before[:40]!r} instead of a number such as -5/2")
-        value = int(found) if "/" not in found and "." not in found else Fraction(found)
+        if not NUMBER.fullmatch(found):
+            raise InvalidCertificate(f"has {found[:40]!r} after {before[:40]!r} instead of a number such as -5/2")
+        over, _, under = found.partition("/")
+        value = Fraction(int(over), int(under)) if under else Fraction(found) if "." in found else int(found)
         return int(value) if value.denominator == 1 else value
 
 
@@ -162,7 +166,7 @@ class _Checker:
         self.variables = len(names)
         _need(len(set(names)) == len(names), "gives two variables the same name")
         word("INT")
-        self.integer = frozenset(self._variable() for _ in range(index()))
+        self.integer = frozenset(index(0, self.variables) for _ in range(index()))
         word("OBJ")
         self.way = 1 if word("min", "max") == "min" else -1
         self.objective: Form = self._pairs(index())
@@ -198,16 +202,12 @@ class _Checker:
             _need(last and last.assumed <= self.assumed | CUTOFF, "ends with a constraint that rests on assumptions")
         return Verified(problem, lower, upper, infeasible, solution, number, kept, tuple(words.comments))
 
-    def _variable(self) -> int:
-        found = self.words.index()
-        _need(found < self.variables, f"refers to variable {found} of {self.variables}")
-        return found
-
     def _pairs(self, number: int) -> dict[int, Number]:
         pairs: dict[int, Number] = {}
         for _ in range(number):
-            j = self._variable()
-            _need(j not in pairs, f"has variable {j} twice in a form")
+            j = self.words.index(0, self.variables)
+            if j in pairs:
+                raise InvalidCertificate(f"has variable {j} twice in a form")
             pairs[j] = self.words.number() or 0
         return {j: v for j, v in pairs.items() if v}
 

@@ -9,7 +9,7 @@ objective is minimised, as in VIPR.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flint import fmpq
 
@@ -86,10 +86,11 @@ class Derivations:
         self.constraints.append(Constraint(sense, right, form))
         return len(self.constraints) - 1
 
-    def keep(self, position: int, right: Rational) -> None:
-        """Set the bound of a row that keeps an earlier objective."""
+    def keep(self, position: int, right: Rational) -> int:
+        """Set the bound of a row that keeps an earlier objective; return its position."""
         sense, _, form = self.constraints[position]
         self.constraints[position] = Constraint(sense, right, form)
+        return position
 
     def truncate(self, length: int) -> None:
         """Forget all constraints from this position on."""
@@ -177,11 +178,3 @@ def floor(value: Rational) -> int:
 def ceiling(value: Rational) -> int:
     """The smallest whole number from ``value`` on."""
     return -floor(-value)
-
-
-def as_float(value: Any) -> float:
-    """An integer or fraction of any size as a float."""
-    if isinstance(value, int):
-        return float(value)
-    p, q = int(value.p), int(value.q)
-    return p / q

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,14 @@ from hetopt.programs.linear import (
     Point,
     main_priority,
 )
+from hetopt.solving.derivations import Form
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.linear_proof import linear_proof
 from hetopt.solving.options import DEFAULT, Options
 from hetopt.solving.rational_program import ExactRow, RationalProgram, entries, fraction, ratio, read
 from hetopt.solving.rational_simplex import Check, InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.solving.refinement import refined
 from hetopt.solving.vipr_file import Proof
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
@@ -225,7 +227,8 @@ def _exact_rows(table: Table) -> list[ExactRow]:
     """The rows of a table."""
     by_row: list[dict[int, Fraction]] = [{} for _ in table.lower]
     for i, j, v in zip(table.row.tolist(), table.column.tolist(), simple_fractions(table.value).tolist(), strict=True):
-        by_row[i][j] = by_row[i].get(j, Fraction(0)) + v
+        own = by_row[i]
+        own[j] = own[j] + v if j in own else v
     return [
         ExactRow([(j, ratio(v)) for j, v in sorted(row.items()) if v], _bound(low), _bound(high))
         for row, low, high in zip(by_row, table.lower.tolist(), table.upper.tolist(), strict=True)
@@ -309,7 +312,14 @@ def _integer(
     from hetopt.solving.exact_integer import integer_optimum
 
     rational = RationalProgram.of(base, known.rows(base.row_names))
-    found = integer_optimum(rational, [known.cost(one) for one in objectives], base.col_names, x, options)
+    found = integer_optimum(
+        rational,
+        [known.cost(one) for one in objectives],
+        base.col_names,
+        x,
+        options,
+        partial(_with_sums, base, options),
+    )
     values = [fraction(v) + known.offset(one) for v, one in zip(found.values, objectives, strict=True)]
     priorities = [objective.priority for objective in objectives]
     main, exact = priorities.index(main_priority(priorities)), _array(found.x)
@@ -325,6 +335,20 @@ def _integer(
         steps=0,
         _prove=lambda: found.proof,
     )
+
+
+def _with_sums(base: LinearProgram, options: Options, sums: Sequence[tuple[Form, Rational]]) -> Floats | None:
+    """A point of ``base`` at which these sums have these values; None if HiGHS finds none."""
+    value = np.array([float(v) for _, v in sums])
+    entries = [(i, j, float(v)) for i, (form, _) in enumerate(sums) for j, v in form.items()]
+    row, column, factor = np.array(entries).T
+    matrix = sparse.csr_array((factor, (row.astype(np.intp), column.astype(np.intp))), shape=(len(sums), base.shape[1]))
+    names = [f"sum {i}" for i in range(len(sums))]
+    program = base.with_objectives(Objective(np.zeros(base.shape[1]))).with_rows(Cuts(matrix, value, value, names))
+    try:
+        return Session(program, replace(options.for_start(), solver="highs"), explain=False).solve().x
+    except NotSolved:
+        return None
 
 
 def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Objective]]:
@@ -359,7 +383,7 @@ def _optimum(
     """The exact optimum of ``rational``, starting from the optimal basis of a float solver."""
     context.check()
     try:
-        vertex = _float_vertex(base, rational, start)
+        vertex = refined(_float_vertex(base, rational, start))
         try:
             return maximise(vertex, limit, context.check)
         except SingularError:

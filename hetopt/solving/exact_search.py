@@ -22,13 +22,14 @@ from scipy import sparse
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import Basis
-from hetopt.solving.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, ceiling, floor, is_whole
+from hetopt.solving.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, Form, ceiling, floor, is_whole
 from hetopt.solving.highs import Session
 from hetopt.solving.integer_core import Core, add_cuts, reduced_core, rounded_duals
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import RationalProgram
 from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.solving.refinement import refined
 from hetopt.tolerances import EQUAL, INTEGRAL, PROVEN
 
 TRIALS, RELIABLE = 8, 4
@@ -39,11 +40,11 @@ STEPS = 300
 
 
 class Improved(Exception):
-    """A solution better than the best known one: (columns,) values."""
+    """A solution better than the best known one: columns of the core, over those of the program, with their values."""
 
-    def __init__(self, x: list[Rational]) -> None:
+    def __init__(self, sums: list[tuple[Form, Rational]]) -> None:
         super().__init__()
-        self.x = x
+        self.sums = sums
 
 
 class OutOfTime(Exception):
@@ -446,7 +447,7 @@ class Search:
         basis = self.relaxation.session.basis()
         if basis is None:
             return Vertex.of_rows(program)
-        return Vertex.of(program, [*basis.columns.tolist(), *basis.rows.tolist()])
+        return refined(Vertex.of(program, [*basis.columns.tolist(), *basis.rows.tolist()]))
 
     def _close_exactly(self, node: _Node) -> bool:
         """Close a node whose relaxation has a whole optimum in floats by its optimum in rationals, if possible."""
@@ -458,8 +459,7 @@ class Search:
             return True
         value = vertex.value
         if all(is_whole(v) for j, v in enumerate(value[: self.n]) if self.core.integer[j]):
-            x = dict(zip(self.core.columns, value, strict=False)) | self.core.fixed
-            raise Improved([x[j] for j in range(len(x))])
+            raise Improved([*zip(self.core.columns, value[: self.n], strict=True), *self.core.fixed])
         return False
 
     def _close_at(self, node: _Node, vertex: Vertex) -> bool:

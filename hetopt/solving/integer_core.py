@@ -40,15 +40,15 @@ MOST_CUTS = 64
 class Core:
     """Columns and rows whose bounds are all derived, with all solutions that are not worse than the best known one.
 
-    Columns are numbered 0 … n-1, and row i is variable n + i, as in
-    :class:`~hetopt.solving.rational_program.RationalProgram`.
+    A column of the core is one of the program, or the sum of alike ones. Columns are numbered 0 … n-1, and row i is
+    variable n + i, as in :class:`~hetopt.solving.rational_program.RationalProgram`.
 
     Attributes
     ----------
     derived:
         The constraints.
     columns:
-        (n,) columns of the program.
+        (n,) each over the columns of the program.
     rows:
         (m,) core column -> coefficient.
     objective:
@@ -64,7 +64,7 @@ class Core:
     integer:
         (n + m,) whether the search may branch on the variable.
     fixed:
-        Column of the program -> its value, for those that are left out.
+        Columns that are left out, over those of the program, with their values.
     cutoff, right:
         Position of the constraint ``cost.x <= right``: not worse than the best known solution.
     best:
@@ -74,7 +74,7 @@ class Core:
     """
 
     derived: Derivations
-    columns: list[int]
+    columns: list[Form]
     rows: list[dict[int, Rational]]
     objective: list[Rational]
     cost: list[Rational]
@@ -85,7 +85,7 @@ class Core:
     lower_at: list[int | None]
     upper_at: list[int | None]
     integer: list[bool]
-    fixed: dict[int, Rational]
+    fixed: list[tuple[Form, Rational]]
     cutoff: int
     right: Rational
     best: Rational
@@ -99,7 +99,7 @@ class Core:
 
     def form(self, row: Mapping[int, Rational]) -> Form:
         """A row over the columns of the program."""
-        return {self.columns[j]: v for j, v in row.items()}
+        return {i: v * a for j, v in row.items() for i, a in self.columns[j].items()}
 
     def bounded(self, cost: list[Rational], y: list[Rational]) -> tuple[list[Rational], Rational | None]:
         """Reduced costs at (m,) duals y, and the bound on cost.x that they prove; None without one."""
@@ -178,7 +178,7 @@ def full_core(derived: Derivations, cutoff: int) -> Core:
     best = derived.constraints[cutoff].right
     core = Core(
         derived=derived,
-        columns=list(range(n)),
+        columns=[{j: fmpq(1)} for j in range(n)],
         rows=[dict(row) for row in program.by_row],
         objective=objective,
         cost=objective,
@@ -189,7 +189,7 @@ def full_core(derived: Derivations, cutoff: int) -> Core:
         lower_at=list(derived.lower),
         upper_at=list(derived.upper),
         integer=[*program.integer, *[False] * len(program.by_row)],
-        fixed={},
+        fixed=[],
         cutoff=cutoff,
         right=best,
         best=best,
@@ -333,7 +333,7 @@ class _Fixing:
 
     def _distance(self, columns: Iterable[int]) -> Form:
         """Sum of the distances of these columns from their bounds, without its constant."""
-        return {self.old.columns[j]: fmpq(-1 if self.fixed[j] else 1) for j in columns}
+        return self.old.form({j: fmpq(-1 if self.fixed[j] else 1) for j in columns})
 
     def _sum_at(self, columns: Sequence[int], of: int, others: Iterable[int]) -> int:
         """Position of ``sum of the distances of the columns <= 0``, given the sum that also has the ``others``."""
@@ -416,7 +416,7 @@ class _Fixing:
             rows=[],
             objective=[old.objective[j] for j in stay],
             cost=[old.cost[j] for j in stay],
-            fixed={**old.fixed, **{old.columns[j]: v for j, v in self.value.items()}},
+            fixed=[*old.fixed, *((old.columns[j], v) for j, v in self.value.items())],
             cutoff=cutoff,
             right=old.right - self._total(lost),
             rest=rest,
