@@ -23,7 +23,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import AT_LOWER, AT_UPPER, BASIC, LinearProgram, Objective
+from hetopt.programs.linear import AT_LOWER, AT_UPPER, BASIC, Cuts, LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.solving.exact import ExactOptimum, exact_optimum, exact_optimum_of
 from hetopt.solving.kernel import Kernel, SingularError
@@ -325,8 +325,25 @@ def test_steps_are_limited_on_request_and_the_end_is_reported() -> None:
     assert maximise(vertex, limit=2)[1] == 2
     with pytest.raises(UnboundedError):
         maximise(Vertex.of_rows(RationalProgram.of(_free([1], [[-1]], [0]))))
-    with pytest.raises(InfeasibleError):
-        maximise(Vertex.of_rows(RationalProgram.of(_free([1], [[1], [-1]], [1, -2]))))
+
+
+@given(linear_programs(), st.data())
+def test_no_point_is_proven_by_multipliers(program: LinearProgram, data: Any) -> None:
+    """The sum of all columns and rows times their multipliers is 0 at every point, and positive by their bounds."""
+    n = len(program.c)
+    excess = np.array(data.draw(st.lists(st.integers(1, 9), min_size=n, max_size=n)))
+    row, best = sparse.csr_array(excess[None]), hetopt.optimise(program.with_objectives(Objective(1.0 * excess)))
+    above = program.with_rows(Cuts(row, np.array([best.objective + 1]), np.array([np.inf]), ["above"]))
+    rational_program = RationalProgram.of(above)
+    with pytest.raises(InfeasibleError) as error:
+        maximise(Vertex.of_rows(rational_program))
+    proof, form, total = error.value.proof, dict[int, Any](), fmpq(0)
+    for v, factor in proof.items():
+        total += factor * (rational_program.lower if factor > 0 else rational_program.upper)[v]
+        for j, a in [(v, fmpq(1))] if v < n else rational_program.by_row[v - n]:
+            form[j] = form.get(j, fmpq(0)) + factor * a
+    assert not any(form.values())
+    assert total > 0
 
 
 def test_the_uniqueness_question_is_left_open_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:

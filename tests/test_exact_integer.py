@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -28,7 +29,9 @@ from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import job_instances, mixed_instances
 from hetopt.solving.alike_columns import summed
 from hetopt.solving.derivations import AT_MOST, Derivations
-from hetopt.solving.exact_search import prove
+from hetopt.solving.exact_root import prove
+from hetopt.solving.exact_search import Relaxation
+from hetopt.solving.gomory_cuts import add_gomory_cuts
 from hetopt.solving.integer_core import Core, full_core
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
@@ -53,18 +56,24 @@ def programs(draw: st.DrawFn, continuous: bool = False) -> LinearProgram:
     return LinearProgram.of(c, sparse.csr_array(rows), lower, upper, col_upper=most, integer=whole)
 
 
-def enumerated(program: LinearProgram) -> tuple[Fraction, ...] | None:
-    """The best values of the objectives in order, over all whole points; None if there is none."""
+def whole_points(program: LinearProgram) -> Iterator[tuple[int, ...]]:
+    """All points of whole numbers."""
     rows = [[rational(v) for v in row] for row in program.A.toarray().tolist()]
-    costs = [[rational(v) for v in objective.c.tolist()] for objective in program.objectives]
-    best = None
     for x in itertools.product(*(range(int(u) + 1) for u in program.col_upper.tolist())):
         sums = [sum(a * v for a, v in zip(row, x, strict=True)) for row in rows]
         bounds = zip(program.row_lower.tolist(), sums, program.row_upper.tolist(), strict=True)
         if all(low <= total <= high for low, total, high in bounds):
-            values = tuple(sum((a * v for a, v in zip(cost, x, strict=True)), Fraction(0)) for cost in costs)
-            best = values if best is None else max(best, values)
-    return best
+            yield x
+
+
+def enumerated(program: LinearProgram) -> tuple[Fraction, ...] | None:
+    """The best values of the objectives in order, over all whole points; None if there is none."""
+    costs = [[rational(v) for v in objective.c.tolist()] for objective in program.objectives]
+    values = (
+        tuple(sum((a * v for a, v in zip(cost, x, strict=True)), Fraction(0)) for cost in costs)
+        for x in whole_points(program)
+    )
+    return max(values, default=None)
 
 
 @given(programs(), st.lists(TENTHS, min_size=4, max_size=4), st.booleans())
@@ -86,7 +95,9 @@ def test_its_file_proves_it_and_nothing_else(
     best = enumerated(program)
     assume(best is not None)
     file = tmp_path_factory.mktemp("proof") / "proof.vipr"
-    exact_optimum(hetopt.optimise(program, Options(gap=0.0))).write(file)
+    point = hetopt.optimise(program, Options(gap=0.0))
+    with patch("hetopt.solving.exact_root.FIRST", data.draw(st.sampled_from([0, 300]), label="nodes without cuts")):
+        exact_optimum(point).write(file)
     assert hetopt.check(file, program).optima == best
     other = [program.c.copy(), program.row_upper.copy(), program.A.toarray()][change]
     other.flat[data.draw(st.integers(0, other.size - 1))] += 1
@@ -117,6 +128,25 @@ def test_with_a_continuous_column_it_is_the_best_of_all_linear_programs(program:
             continue
     assume(values)
     assert exact_optimum(hetopt.optimise(program, Options(gap=0.0))).objective == max(values)
+
+
+@given(programs(), st.integers(0, 3))
+def test_gomorys_cuts_hold_at_every_whole_point(program: LinearProgram, rounds: int) -> None:
+    """And not at the optimum of the relaxation; cuts of cuts, too."""
+    n = len(program.c)
+    points = [np.array(x) for x in whole_points(program)]
+    derived = Derivations(RationalProgram.of(program))
+    derived.objective = {j: -fmpq(v.numerator, v.denominator) for j, v in enumerate(map(rational, program.c)) if v}
+    core = full_core(derived, derived.add_solution(fmpq(10**6)))
+    for _ in range(rounds + 1):
+        relaxation, first = Relaxation(core, Options()), len(core.rows)
+        x, _, _ = relaxation.solve()
+        basis = relaxation.session.basis()
+        assume(x is not None and basis is not None)
+        add_gomory_cuts(core, x, basis)
+        for row, right in zip(core.rows[first:], core.lower[n + first :], strict=True):
+            assert sum(float(v) * x[j] for j, v in row.items()) < float(right)
+            assert all(sum(v * int(point[j]) for j, v in row.items()) >= right for point in points)
 
 
 @given(programs(), st.integers(2, 3), st.lists(st.integers(-2, 4), min_size=4, max_size=4), st.integers(0, 8))

@@ -14,7 +14,8 @@ from hetopt.data.rationals import number_text
 from hetopt.errors import NotSolved
 from hetopt.solving.alike_columns import summed
 from hetopt.solving.derivations import ZERO, Derivations, Form
-from hetopt.solving.exact_search import Improved, OutOfTime, prove
+from hetopt.solving.exact_root import prove
+from hetopt.solving.exact_search import Improved, OutOfTime
 from hetopt.solving.integer_core import full_core
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -24,7 +24,7 @@ from hetopt.errors import NotSolved
 from hetopt.programs.linear import Basis
 from hetopt.solving.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, Form, ceiling, floor, is_whole
 from hetopt.solving.highs import Session
-from hetopt.solving.integer_core import Core, add_cuts, reduced_core, rounded_duals
+from hetopt.solving.integer_core import Core
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import RationalProgram
@@ -32,8 +32,9 @@ from hetopt.solving.rational_simplex import InfeasibleError, LimitError, Unbound
 from hetopt.solving.refinement import refined
 from hetopt.tolerances import EQUAL, INTEGRAL, PROVEN
 
-TRIALS, RELIABLE = 8, 4
-"""Variables on which a node tries both branches, and trials of a variable after which their average is used."""
+TRIALS, RELIABLE = 8, 8
+"""Variables in succession that are no better to branch on, after which a node looks at no more; and trials of both
+branches of a variable after which their average is used (Achterberg, Koch, Martin: Branching rules revisited, 2005)."""
 
 STEPS = 300
 """Limit of exact simplex steps of a node."""
@@ -45,6 +46,10 @@ class Improved(Exception):
     def __init__(self, sums: list[tuple[Form, Rational]]) -> None:
         super().__init__()
         self.sums = sums
+
+
+class Paused(Exception):
+    """The search has processed as many nodes as it may."""
 
 
 class OutOfTime(Exception):
@@ -63,6 +68,10 @@ class _Node:
     ----------
     variable, sense, right, at:
         The assumption that distinguishes it from its parent, and its position.
+    distance:
+        By how much the variable moves.
+    value:
+        The parent's optimum.
     dual:
         (m,) duals of the parent's relaxation.
     closed:
@@ -76,6 +85,7 @@ class _Node:
     sense: int = 0
     right: int = 0
     at: int = -1
+    distance: float = 0.0
     value: float = -math.inf
     dual: Floats | None = None
     basis: Basis | None = None
@@ -102,7 +112,7 @@ class _Node:
         return True
 
 
-class _Relaxation:
+class Relaxation:
     """The relaxation of a core in HiGHS; costs in :meth:`Core.unit`, minimised."""
 
     def __init__(self, core: Core, options: Options) -> None:
@@ -114,14 +124,15 @@ class _Relaxation:
         )
         self.session.set_tolerance(PROVEN)
 
-    def bound(self, variable: int, lower: float, upper: float) -> None:
-        """Set the bounds of a column or row."""
-        if variable < self.columns:
-            self.session.set_column_bounds([variable], lower, upper)
-        else:
-            row = variable - self.columns
-            unit = self.row_unit[row]
-            self.session.set_row_bounds([row], lower / unit, upper / unit)
+    def bound(self, changes: Sequence[tuple[int, float, float]]) -> None:
+        """Set the bounds of columns and rows: (variable, lower, upper)."""
+        columns = [change for change in changes if change[0] < self.columns]
+        if columns:
+            self.session.set_column_bounds(*zip(*columns, strict=True))
+        rows = [(variable - self.columns, low, high) for variable, low, high in changes if variable >= self.columns]
+        if rows:
+            where, low, high = (np.array(part) for part in zip(*rows, strict=True))
+            self.session.set_row_bounds(where, low / self.row_unit[where], high / self.row_unit[where])
 
     def value(self) -> float:
         """The optimum; infinite if it is infeasible."""
@@ -139,36 +150,30 @@ class _Relaxation:
         return x, dual / self.row_unit, -value
 
 
-def prove(core: Core, options: Options) -> int:
-    """Position of a constraint, free of assumptions, that no solution is better than the best known one.
+class _PseudoCosts:
+    """By how much the bound has risen per unit that a variable was moved, down (0) or up (1)."""
 
-    Raises
-    ------
-    Improved
-        There is a better one.
-    OutOfTime
-        The time limit is exceeded.
-    """
-    bound = None
-    for with_cuts in (False, True):
-        try:
-            _, dual, value = _Relaxation(core, options).solve()
-        except NotSolved as problem:
-            if problem.status == "time_limit":
-                raise OutOfTime(bound) from None
-            break
-        if dual is None or value == math.inf:
-            break  # the root proves it
-        y = rounded_duals(core, dual)
-        _, total = core.bounded(core.cost, y)
-        if total is not None:
-            bound = core.proven(total)
-        if value >= float(core.right / core.unit()) - EQUAL:
-            break
-        core = reduced_core(core, y)
-        if not with_cuts:
-            add_cuts(core)
-    return Search(core, options, bound).run()
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, int], tuple[int, float]] = {}
+
+    def learn(self, variable: int, side: int, rise: float) -> None:
+        times, total = self.seen.get((variable, side), (0, 0.0))
+        self.seen[variable, side] = times + 1, total + rise
+
+    def is_known(self, variable: int) -> bool:
+        """Whether the averages of both sides are reliable."""
+        return all(self.seen.get((variable, side), (0,))[0] >= RELIABLE for side in (0, 1))
+
+    def averages(self) -> Callable[[int, int], float]:
+        """(variable, side) -> its average rise; for unseen ones that of all others."""
+        average = {key: total / times for key, (times, total) in self.seen.items()}
+        usual = [float(np.mean([v for (_, own), v in average.items() if own == side] or [1.0])) for side in (0, 1)]
+        return lambda variable, side: average.get((variable, side), usual[side])
+
+
+def _score(costs: Callable[[int, int], float], variable: int, part: float) -> float:
+    """The product of the rises that are expected of both branches of a variable with the fraction ``part``."""
+    return max(costs(variable, 0) * part, PROVEN) * max(costs(variable, 1) * (1 - part), PROVEN)
 
 
 class Search:
@@ -177,7 +182,7 @@ class Search:
     Parameters
     ----------
     core:
-        The core; its bounds become those of the current node.
+        The core.
     options:
         Only the time limit is used.
     bound:
@@ -185,8 +190,15 @@ class Search:
     """
 
     def __init__(self, core: Core, options: Options, bound: Rational | None = None) -> None:
-        self.core, self.derived, self.options, self.proven = core, core.derived, options, bound
-        self.relaxation = _Relaxation(core, options)
+        self.core = replace(  # its bounds become those of the current node
+            core,
+            lower=list(core.lower),
+            upper=list(core.upper),
+            lower_at=list(core.lower_at),
+            upper_at=list(core.upper_at),
+        )
+        self.derived, self.options, self.proven = core.derived, options, bound
+        self.relaxation = Relaxation(core, options)
         self.rows = [[(j, int(v.p) if is_whole(v) else v) for j, v in row.items()] for row in core.rows]
         self.cost = [int(v.p) if is_whole(v) else v for v in core.cost]
         self.unit = float(core.unit())
@@ -199,14 +211,31 @@ class Search:
             AT_MOST: list(zip(core.upper, core.upper_at, strict=True)),
         }
         self.entered: dict[tuple[int, int], _Node] = {}
-        self.gains: dict[tuple[int, int], tuple[int, float]] = {}
+        self.pseudo_costs = _PseudoCosts()
         self.entries = sparse.csr_array(core.program().A)
         self.root, self.nodes, self.queue, self.number = _Node(), 0, list[tuple[float, int, _Node]](), count()
 
-    def run(self) -> int:
-        """See :func:`prove`."""
+    def run(self, most: float = math.inf) -> int:
+        """Position of a constraint, free of assumptions, that no solution is better than the best known one.
+
+        Parameters
+        ----------
+        most:
+            Nodes after which the search is given up.
+
+        Raises
+        ------
+        Improved
+            There is a better one.
+        Paused
+            It takes more than ``most`` nodes.
+        OutOfTime
+            The time limit is exceeded.
+        """
         node: _Node | None = self.root
         while node is not None:
+            if self.nodes >= most:
+                raise Paused
             self.nodes += 1
             try:
                 self.options.check_time()
@@ -253,8 +282,7 @@ class Search:
                 bounds[variable], places[variable] = fmpq(one.right), one.at
                 moved[variable] = None
         self.entered = wanted
-        for variable in moved:
-            self.relaxation.bound(variable, *self._range(variable))
+        self.relaxation.bound([(variable, *self._range(variable)) for variable in moved])
         if node.basis is not None:
             self.relaxation.session.start_at(node.basis)
 
@@ -269,8 +297,12 @@ class Search:
         if x is None:
             if dual is not None and self._close_infeasible(node, dual):
                 return None
+            if self._close_exactly(node):
+                return None
             return self._branched(node, self._any_open(), -math.inf, None, None)
         assert dual is not None
+        if node.distance:
+            self.pseudo_costs.learn(node.variable, int(node.sense > 0), max(0.0, value - node.value) / node.distance)
         margin = EQUAL + (float(self.core.scale / self.core.unit()) if self.whole else 0.0)
         activity = np.concatenate([x, self.entries @ x])
         if value >= self.target - margin:
@@ -309,47 +341,44 @@ class Search:
         variable, below = split
         core = self.core
         form = core.form({variable: fmpq(1)} if variable < self.n else core.rows[variable - self.n])
+        part = 0.0 if activity is None else float(activity[variable] - below)
         sides = [
-            _Node(node, variable, sense, right, self.derived.assume(sense, right, form), value, dual, basis)
-            for sense, right in ((AT_MOST, below), (AT_LEAST, below + 1))
+            _Node(node, variable, sense, right, self.derived.assume(sense, right, form), distance, value, dual, basis)
+            for sense, right, distance in ((AT_MOST, below, part), (AT_LEAST, below + 1, 1 - part))
         ]
         sides[0].sibling, sides[1].sibling = sides[1], sides[0]
-        up = activity is not None and activity[variable] - below > 0.5
+        up = part > 0.5
         return (sides[1], sides[0]) if up else (sides[0], sides[1])
 
     def _chosen(self, found: Positions, activity: Floats, value: float, basis: Basis | None) -> int:
-        """The variable whose branches raise the bound most: by trial, or by the average of former trials."""
-        part = {j: float(activity[j] - math.floor(activity[j])) for j in found.tolist()}
-
-        def expected(j: int, side: int) -> float:
-            times, total = self.gains.get((j, side), (0, 0.0))
-            return (total / times if times else 1.0) * (1 - part[j] if side else part[j])
-
-        order = sorted(part, key=lambda j: -max(expected(j, 0), PROVEN) * max(expected(j, 1), PROVEN))
-        best: int = order[0]
-        score = -1.0
-        for j in order[:TRIALS]:
-            rises = [self._rise(j, side, activity[j], value, expected(j, side), basis) for side in (0, 1)]
-            own = max(rises[0], PROVEN) * max(rises[1], PROVEN)
+        """The variable whose branches raise the bound most: by trial, or by the average of former rises."""
+        candidates = {j: float(activity[j] - math.floor(activity[j])) for j in found.tolist()}
+        costs = self.pseudo_costs.averages()
+        best, score, tried = -1, -1.0, 0
+        for j in sorted(candidates, key=lambda j: -_score(costs, j, candidates[j])):
+            if self.pseudo_costs.is_known(j):
+                own = _score(costs, j, candidates[j])
+            else:
+                rises = [self._rise(j, side, activity[j], value, basis) for side in (0, 1)]
+                own = math.prod(max(rise, PROVEN) for rise in rises)
+            tried += 1
             if own > score:
-                best, score = j, own
+                best, score, tried = j, own, 0
+            if tried >= TRIALS:
+                break
         if basis is not None:
             self.relaxation.session.start_at(basis)
         return best
 
-    def _rise(self, j: int, side: int, at: float, value: float, expected: float, basis: Basis | None) -> float:
+    def _rise(self, j: int, side: int, at: float, value: float, basis: Basis | None) -> float:
         """By how much one branch raises the bound, at most up to a little above the target."""
-        times, total = self.gains.get((j, side), (0, 0.0))
-        if times >= RELIABLE:
-            return expected
         low, high = self._range(j)
-        self.relaxation.bound(j, *((math.ceil(at), high) if side else (low, math.floor(at))))
+        self.relaxation.bound([(j, *((math.ceil(at), high) if side else (low, math.floor(at))))])
         if basis is not None:
             self.relaxation.session.start_at(basis)
         rise = max(0.0, min(self.relaxation.value(), self.target + abs(self.target) / 1000) - value)
-        self.relaxation.bound(j, low, high)
-        distance = math.ceil(at) - at if side else at - math.floor(at)
-        self.gains[j, side] = times + 1, total + rise / distance
+        self.relaxation.bound([(j, low, high)])
+        self.pseudo_costs.learn(j, side, rise / (math.ceil(at) - at if side else at - math.floor(at)))
         return rise
 
     # Proofs
@@ -450,10 +479,14 @@ class Search:
         return refined(Vertex.of(program, [*basis.columns.tolist(), *basis.rows.tolist()]))
 
     def _close_exactly(self, node: _Node) -> bool:
-        """Close a node whose relaxation has a whole optimum in floats by its optimum in rationals, if possible."""
+        """Close a node by its optimum in rationals, or as it has no point, if possible."""
         try:
             vertex, _ = maximise(self._vertex(), STEPS, self.options.check_time)
-        except (SingularError, LimitError, InfeasibleError, UnboundedError):
+        except InfeasibleError as infeasible:
+            terms = self.core.by_bounds(infeasible.proof)
+            self._close(node, self.derived.combined(terms), terms)
+            return True
+        except (SingularError, LimitError, UnboundedError):
             return False
         if self._close_at(node, vertex):
             return True

@@ -126,12 +126,17 @@ class Core:
 
     def terms(self, y: list[Rational], reduced: list[Rational], factor: Rational) -> dict[int, Rational]:
         """Multipliers of rows and of columns in the proof of that bound, times ``factor``."""
-        n, terms = len(self.columns), dict[int, Rational]()
-        pairs = [*((j, r) for j, r in enumerate(reduced) if r), *((n + i, v) for i, v in enumerate(y) if v)]
-        for j, v in pairs:
-            at = self.lower_at[j] if v > 0 else self.upper_at[j]
-            assert at is not None
-            terms[at] = terms.get(at, ZERO) + factor * v
+        n = len(self.columns)
+        pairs = [*enumerate(reduced), *((n + i, v) for i, v in enumerate(y))]
+        return {at: factor * v for at, v in self.by_bounds({j: v for j, v in pairs if v}).items()}
+
+    def by_bounds(self, multipliers: Mapping[int, Rational]) -> dict[int, Rational]:
+        """Multipliers of columns and rows as those of their bounds: of the lower one if positive, else of the upper."""
+        terms = dict[int, Rational]()
+        for v, factor in multipliers.items():
+            at = (self.lower_at if factor > 0 else self.upper_at)[v]
+            assert at is not None, "only bounds that exist are used"
+            terms[at] = terms.get(at, ZERO) + factor
         return terms
 
     def unit(self) -> Rational:

@@ -16,7 +16,18 @@ ZERO = fmpq(0)
 
 
 class InfeasibleError(ArithmeticError):
-    """No rational point satisfies all rows and bounds."""
+    """No rational point satisfies all rows and bounds.
+
+    Attributes
+    ----------
+    proof:
+        Variable -> multiplier: the sum of the variables is 0 at every point, but positive by their bounds, the lower
+        one for a positive multiplier, else the upper one.
+    """
+
+    def __init__(self, proof: dict[int, Rational]) -> None:
+        super().__init__("a row cannot be met within the bounds of its columns")
+        self.proof = proof
 
 
 class UnboundedError(ArithmeticError):
@@ -286,7 +297,8 @@ def _dual(vertex: Vertex, limit: int | None, check: Check) -> tuple[Vertex, int]
 def _dual_choice(vertex: Vertex, p: int, sign: int) -> tuple[int, Rational]:
     """Dual ratio test: the entering variable that moves p back (upwards for sign 1) at the least change of duals."""
     best: tuple[Rational, int] | None = None
-    for j, change in vertex.row(p):
+    row = vertex.row(p)
+    for j, change in row:
         up = change * sign > 0
         code = vertex.status[j]
         if vertex.movable(j) and (code == AT_ZERO or (code == AT_LOWER) == up):
@@ -294,5 +306,5 @@ def _dual_choice(vertex: Vertex, p: int, sign: int) -> tuple[int, Rational]:
             if best is None or ratio < best[0]:
                 best = (ratio, j)
     if best is None:
-        raise InfeasibleError("a row cannot be met within the bounds of its columns")
+        raise InfeasibleError({p: fmpq(sign), **{j: -sign * change for j, change in row}})
     return best[1], best[0]

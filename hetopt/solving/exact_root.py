@@ -1,0 +1,100 @@
+"""The proof that no point of an integer program is better than the best known one: bounds and cuts, then the search."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+
+from hetopt.data.array_types import Floats
+from hetopt.errors import NotSolved
+from hetopt.solving.exact_search import OutOfTime, Paused, Relaxation, Search
+from hetopt.solving.gomory_cuts import add_gomory_cuts, without_slack
+from hetopt.solving.integer_core import Core, add_cuts, reduced_core, rounded_duals
+from hetopt.solving.kernel import Rational
+from hetopt.solving.options import Options
+from hetopt.tolerances import EQUAL
+
+FIRST = 300
+"""Nodes of the search without Gomory's cuts, which take longer than that where there are many columns."""
+
+ROUNDS, LEAST_RISE = 8, 0.02
+"""Most rounds of cuts, and the least part of the gap that a round closes if there is to be another."""
+
+
+def prove(core: Core, options: Options) -> int:
+    """Position of a constraint, free of assumptions, that no solution is better than the best known one.
+
+    Raises
+    ------
+    exact_search.Improved
+        There is a better one.
+    exact_search.OutOfTime
+        The time limit is exceeded.
+    """
+    root = _Root(core, options)
+    try:
+        root.fix()
+        length = len(core.derived)
+        with suppress(Paused):
+            return Search(root.core, options, root.bound).run(FIRST)
+        core.derived.truncate(length)
+        root.cut()
+    except NotSolved as problem:
+        if problem.status == "time_limit":
+            raise OutOfTime(root.bound) from None
+        raise
+    return Search(root.core, options, root.bound).run()
+
+
+class _Root:
+    """What is done before the search.
+
+    Attributes
+    ----------
+    bound:
+        The bound on the objective that is proven, None without one.
+    """
+
+    def __init__(self, core: Core, options: Options) -> None:
+        self.core, self.options = core, options
+        self.bound: Rational | None = None
+
+    def fix(self) -> None:
+        """Fix columns by reduced costs, add cuts of rows of whole numbers, and fix again."""
+        for with_cuts in (False, True):
+            _, dual, value = Relaxation(self.core, self.options).solve()
+            if dual is None or not self._reduce(dual, value):
+                break
+            if not with_cuts:
+                add_cuts(self.core)
+
+    def cut(self) -> None:
+        """Add Gomory's cuts as long as they raise the bound, and fix columns again."""
+        first, before = len(self.core.rows), -math.inf
+        for left in reversed(range(ROUNDS + 1)):
+            relaxation = Relaxation(self.core, self.options)
+            x, dual, value = relaxation.solve()
+            basis, gap = relaxation.session.basis(), self._target() - value
+            if x is None or dual is None or basis is None:
+                return
+            if not left or gap <= EQUAL or value - before < LEAST_RISE * gap:
+                self._reduce(dual, value)
+                return
+            before = value
+            self.core = without_slack(self.core, dual, first)
+            add_gomory_cuts(self.core, x, basis)
+
+    def _target(self) -> float:
+        return float(self.core.right / self.core.unit())
+
+    def _reduce(self, dual: Floats, value: float) -> bool:
+        """Take the bound of these duals, and leave out the columns that they fix; whether a search is left."""
+        y = rounded_duals(self.core, dual)
+        _, total = self.core.bounded(self.core.cost, y)
+        if total is not None:
+            found = self.core.proven(total)
+            self.bound = found if self.bound is None else max(found, self.bound)
+        if value >= self._target() - EQUAL:
+            return False
+        self.core = reduced_core(self.core, y)
+        return True
