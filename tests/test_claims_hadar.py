@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_cases import cases, stored_case
 
-from hetopt import NotSolved
+from hetopt import NotSolved, Options
 from hetopt.models import hadar
 from hetopt.models.hadar.job_schedules import schedules as library_schedules
 from hetopt.proofs.hadar import (
@@ -37,6 +37,7 @@ from hetopt.proofs.ledger.space import CaseNumbers, integers
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction
+EXACT = Options(exact=True)
 FEW = settings(max_examples=40, deadline=None)
 CLAIMS = {one.key: one for one in claims()}
 STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.procedure, ForAll) for name in stored_names(key)]
@@ -88,7 +89,7 @@ def test_schedules_and_optima_are_those_of_the_library(case: SlotCase) -> None:
         assert {(one.uses, one.value) for one in own} == there
         assert len(own) == len(there)
     best, chosen = case.best
-    assert float(best) == pytest.approx(hadar.Enumerated()(problem).utility, rel=EQUAL)
+    assert float(best) == pytest.approx(hadar.Enumerated(options=EXACT)(problem).utility, rel=EQUAL)
     assert sum(one.value for one in chosen if one) == best
     used = sum((np.array(_used(case, one.uses)) for one in chosen if one), np.zeros(case.slots * len(case.cells)))
     assert (used <= np.tile([c for _, _, c in case.cells], case.slots)).all()
@@ -116,12 +117,14 @@ def test_p1_is_the_integer_program_of_the_library(case: SlotCase) -> None:
     problem = problem_of(case)
     admitted, forced = (problem_equivalence.slotwise(case, admission=yes) for yes in (True, False))
     assert admitted is not None
-    assert float(admitted) == pytest.approx(hadar.TimeIndexed()(problem).utility, abs=EQUAL)
+    assert float(admitted) == pytest.approx(hadar.TimeIndexed(options=EXACT)(problem).utility, abs=EQUAL)
     if forced is None:
         with pytest.raises(NotSolved):
-            hadar.TimeIndexed(admission=False)(problem)
+            hadar.TimeIndexed(False, EXACT)(problem)
     else:
-        assert float(forced) == pytest.approx(hadar.TimeIndexed(admission=False)(problem).utility, abs=EQUAL)
+        assert float(forced) == pytest.approx(
+            hadar.TimeIndexed(False, EXACT)(problem).utility, abs=EQUAL
+        )
 
 
 @FEW

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from ledger_cases import cases, stored_case
 
 import hetopt
-from hetopt import NotSolved
+from hetopt import NotSolved, Options
 from hetopt.models import hadar
 from hetopt.models.hadar.prices import step_factor
 from hetopt.proofs.hadar import admission_prices, claims, competitive_ratio, exact_prices
@@ -25,6 +25,7 @@ from hetopt.proofs.ledger.space import CaseNumbers, integers
 from hetopt.tolerances import EQUAL
 
 F = Fraction
+EXACT = Options(exact=True)
 FEW = settings(max_examples=40, deadline=None)
 CLAIMS = {one.key: one for one in claims()}
 STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.procedure, ForAll) for name in stored_names(key)]
@@ -114,7 +115,7 @@ def test_counterexamples_to_the_prices_in_the_library() -> None:
         for key in ("thm-2", "lemma-1", "admits-any", "initial-dual", "full-server", "discrete")
     }
     best = {
-        key: hadar.TimeIndexed()(problem_of(stored_case(f"hadar/{key}"))).utility
+        key: hadar.TimeIndexed(options=EXACT)(problem_of(stored_case(f"hadar/{key}"))).utility
         for key in ("thm-2", "lemma-1", "admits-any")
     }
     assert (committed["thm-2"].utility, best["thm-2"]) == (1, 7)
@@ -137,10 +138,10 @@ def test_counterexamples_to_the_prices_in_the_library() -> None:
 
 def test_counterexamples_to_the_programs_in_the_library() -> None:
     with pytest.raises(NotSolved):
-        hadar.TimeIndexed(admission=False)(problem_of(stored_case("hadar/p1-p2")))
+        hadar.TimeIndexed(admission=False, options=EXACT)(problem_of(stored_case("hadar/p1-p2")))
     problem = problem_of(stored_case("hadar/p1-p2-solvable"))
-    assert hadar.TimeIndexed(admission=False)(problem).utility == pytest.approx(5 / 2)
-    assert hadar.Enumerated()(problem).utility == pytest.approx(3)
+    assert hadar.TimeIndexed(admission=False, options=EXACT)(problem).utility == pytest.approx(5 / 2)
+    assert hadar.Enumerated(options=EXACT)(problem).utility == pytest.approx(3)
 
 
 def test_algorithm_2_in_the_library() -> None:

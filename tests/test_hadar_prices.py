@@ -11,13 +11,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from refused import refused
 
-from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, instances
+from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, Options, instances
 from hetopt.models import hadar
 from hetopt.models.hadar.job_schedules import used_by
 from hetopt.models.hadar.prices import largest_fraction, limits, step_factor
 from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, WORK, scale
 
+EXACT = Options(exact=True)
 UTILITIES = ("weight", "weighted-throughput", "finished")
 
 
@@ -157,7 +158,7 @@ def test_a_smaller_delta_bounds_only_what_it_allows() -> None:
     found = hadar.Irrevocable(delta=0.5)(problem)
     assert found.utility == 1
     assert found.solved.bound == math.inf
-    assert hadar.TimeIndexed()(problem).utility == 1000
+    assert hadar.TimeIndexed(options=EXACT)(problem).utility == 1000
 
 
 def test_printed_prices_bound_nothing() -> None:
@@ -165,7 +166,7 @@ def test_printed_prices_bound_nothing() -> None:
     jobs = (Job("a", {"A": 1.0}, 1, utility="weight"), Job("b", {"A": 1.0}, 1, demand=2, weight=4, utility="weight"))
     problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=jobs), 1, 1.0)
     found = hadar.Irrevocable("printed")(problem)
-    best = hadar.TimeIndexed()(problem).utility
+    best = hadar.TimeIndexed(options=EXACT)(problem).utility
     assert found.dual < best == 4
     assert found.solved.bound == math.inf
 
@@ -187,7 +188,7 @@ def test_the_smallest_integers_that_break_the_printed_bound() -> None:
         jobs = [Job(f"j{w}", {"A": 1.0}, 1, weight=w, utility="weight") for w in (1, weight)]
         problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 1}), jobs=tuple(jobs)), 1, 1.0)
         found = hadar.Irrevocable("printed")(problem)
-        return hadar.TimeIndexed()(problem).utility > found.prices.printed_factor * found.utility
+        return hadar.TimeIndexed(options=EXACT)(problem).utility > found.prices.printed_factor * found.utility
 
     assert next(weight for weight in range(2, 20) if broken(weight)) == 7
 

@@ -32,6 +32,7 @@ from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.placement_costs import PlacementCosts
 from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import servers_for, staged_jobs
+from hetopt.solving.options import Options
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
@@ -175,7 +176,7 @@ def test_room_for_slices_that_heavy_edge_does_not_find() -> None:
     with pytest.raises(InvalidInstance, match="Heavy-Edge does not fit"):
         HeavyEdge()(pipeline, servers)
     found = LocalSearch()(pipeline, servers).iteration_seconds
-    assert found == pytest.approx(MinimumAlpha()(pipeline, servers).iteration_seconds)
+    assert found == pytest.approx(MinimumAlpha(options=Options(exact=True))(pipeline, servers).iteration_seconds)
     with pytest.raises(InvalidInstance, match="does not fit"):
         LocalSearch()(pipeline, Servers.alike([3, 3, 3], gpus=8))
 

@@ -12,6 +12,7 @@ from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import Growth
 from hetopt.simulation.simulator import simulate
+from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -25,7 +26,7 @@ def family(s: int) -> Instance:
 @cache
 def served(s: int) -> dict[str, list[int]]:
     """Job -> the rounds in which FFT runs it, in the simulator."""
-    log = simulate(FFT(), family(s))
+    log = simulate(FFT(options=Options(exact=True)), family(s))
     found: dict[str, list[int]] = {str(name): [] for name in log.jobs.index}
     for name, start, end in zip(*(log.spans[key].tolist() for key in ("job", "start", "end")), strict=True):
         found[name] += range(round(start / ROUND_SECONDS), round(end / ROUND_SECONDS))

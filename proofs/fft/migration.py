@@ -12,6 +12,7 @@ from hetopt.models.fft import FFT
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, compare_number, compare_values
+from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -198,7 +199,8 @@ def _placed(round_seconds: float) -> str | None:
     j4 = instance.job["J4"]
     restart = 60 * float(MOVE) - j4.checkpoint_bytes / instance.cluster.servers[0].nic_bytes_per_s
     now = instance.replace(jobs=(j4,), time=300.0, done={"J4": 5.0}, held={"J4": {"T4": 1}})
-    return FFT(round_seconds=round_seconds, restart_seconds=restart)(now)[0].assigned["J4"]
+    policy = FFT(round_seconds=round_seconds, restart_seconds=restart, options=Options(exact=True))
+    return policy(now)[0].assigned["J4"]
 
 
 CLAIMS = (

@@ -13,6 +13,7 @@ from hetopt.models.fft import FFT
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.results.allocation import Plan
+from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -159,7 +160,7 @@ class RoundCase:
 
     def plan(self) -> Plan:
         """The plan of the library's policy."""
-        policy = FFT(normalise=self.normalise)
+        policy = FFT(normalise=self.normalise, options=Options(exact=True))
         state = policy.advanced(self.instance, None)
         names = [job.name for job in self.instance.jobs]
         if self.rho:

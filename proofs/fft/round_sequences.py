@@ -11,6 +11,7 @@ from hetopt.models.fft import FFT
 from hetopt.proofs.fft.compensation import fair_rounds
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, runs_picture
 from hetopt.proofs.ledger.finding_pictures import Timeline
+from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -63,7 +64,8 @@ def library_decisions(run: RoundCase, rounds: int) -> list[TypeOfJob]:
     """The plans of the library's policy for the present gangs, in the first ``rounds`` rounds with a present job."""
     gangs = {job.name: gang for job, gang in zip(run.instance.jobs, run.gangs, strict=True)}
     types = run.instance.cluster.type_names
-    policy, state, done = FFT(normalise=run.normalise), None, dict.fromkeys(gangs, 0.0)
+    policy = FFT(normalise=run.normalise, options=Options(exact=True))
+    state, done = None, dict.fromkeys(gangs, 0.0)
     time, found = min(gang.arrival for gang in run.gangs), list[TypeOfJob]()
     while len(found) < rounds and any(done[name] < gang.work for name, gang in gangs.items()):
         if any(gang.arrival <= time and done[name] < gang.work for name, gang in gangs.items()):

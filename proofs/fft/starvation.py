@@ -17,13 +17,14 @@ from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.simulation.simulator import simulate
+from hetopt.solving.options import Options
 
 F = Fraction
 
 
 def waits(instance: Instance) -> dict[str, Fraction]:
     """Job -> rounds from its arrival to its first service, under FFT in the simulator."""
-    log = simulate(FFT(), instance)
+    log = simulate(FFT(options=Options(exact=True)), instance)
     return {str(name): F(round(v / ROUND_SECONDS)) for name, v in log.jobs["starvation"].items()}
 
 

@@ -16,6 +16,7 @@ from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.simulation.simulator import simulate
+from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -117,7 +118,7 @@ def gap_formula(jobs: int) -> Fraction:
 def optimum() -> Computation:
     """Compare the schedule of the paper, and FFT's schedule in the simulator, with the printed JCTs."""
     ends = shortest_first(2)
-    log = simulate(FFT(round_seconds=60.0), table_1())
+    log = simulate(FFT(round_seconds=60.0, options=Options(exact=True)), table_1())
     simulated = [F(v) / 60 for v in simple_fractions(log.jobs["jct"].to_numpy())]
     bars = (
         TimelineBar("GPU0", F(0), ends[0], "I0"),
