@@ -7,9 +7,10 @@ the message names the key, its value, and the allowed values.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Self, TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Attributes, names (:class:`Item`) and positions that lead to a value."""
@@ -146,6 +147,13 @@ class NotLinear(HetoptError, TypeError):
     """A Pyomo model has a nonlinear term, where a linear program is required."""
 
 
+class Saved(Protocol):
+    """A proof that can be saved."""
+
+    def write(self, path: str | Path, comments: Mapping[str, str] | None = None, *, overwrite: bool = False) -> None:
+        """Save it as a file in VIPR's format."""
+
+
 class NotSolved(HetoptError, RuntimeError):
     """The solver returned no usable solution.
 
@@ -159,6 +167,9 @@ class NotSolved(HetoptError, RuntimeError):
     objective, bound:
         For an exact integer program at its time limit, that of the best solution found, and the least upper bound that
         is proven; else None.
+    proof:
+        For an infeasible program with ``exact=True``, the proof in rational numbers, which its ``write`` saves; None if
+        it was not proven within the time limit.
     """
 
     def __init__(self, message: str, status: str, conflict: Sequence[str] = ()) -> None:
@@ -167,6 +178,7 @@ class NotSolved(HetoptError, RuntimeError):
         self.conflict = tuple(conflict)
         self.objective: Fraction | None = None
         self.bound: Fraction | None = None
+        self.proof: Saved | None = None
 
     @classmethod
     def unbounded(cls) -> NotSolved:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -109,11 +110,15 @@ class AtLeast:
         return 0
 
 
-def test_the_printed_k_is_infeasible_for_the_solver() -> None:
+def test_that_the_printed_k_is_infeasible_is_proven(tmp_path: Path) -> None:
     case = stored_case("fft/eq-7")
     assert gang_packing.printed_most(case) == 3
-    with pytest.raises(NotSolved, match="infeasible"):
-        hetopt.solve(fft.FFT().formulation(case.instance) + AtLeast(3), case.instance)
+    printed = fft.FFT().formulation(case.instance) + AtLeast(3)
+    with pytest.raises(NotSolved, match="infeasible") as error:
+        hetopt.solve(printed, case.instance, exact=True)
+    assert error.value.proof is not None
+    error.value.proof.write(tmp_path / "k.vipr")
+    assert hetopt.check(tmp_path / "k.vipr", printed, case.instance).verified.infeasible
     assert gang_packing.reaches_printed(RoundCase(case.gangs[:1], (3,))).slack == 0
     table_2 = RoundCase(tuple(RoundJob(d, F(1), (F(1),)) for d in (8, 3, 3)), (12,))
     assert gang_packing.reaches_printed(table_2).slack == -1

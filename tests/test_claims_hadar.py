@@ -122,9 +122,7 @@ def test_p1_is_the_integer_program_of_the_library(case: SlotCase) -> None:
         with pytest.raises(NotSolved):
             hadar.TimeIndexed(False, EXACT)(problem)
     else:
-        assert float(forced) == pytest.approx(
-            hadar.TimeIndexed(False, EXACT)(problem).utility, abs=EQUAL
-        )
+        assert float(forced) == pytest.approx(hadar.TimeIndexed(False, EXACT)(problem).utility, abs=EQUAL)
 
 
 @FEW

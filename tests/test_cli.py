@@ -6,15 +6,20 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import hetopt
 from hetopt import NotSolved
 from hetopt.cli.arguments import error_context
 from hetopt.data.instance import read
 from hetopt.data.instance_files import write
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving import optimising
 from hetopt.tolerances import EQUAL
 
 Run = Callable[..., tuple[int, str, str]]
@@ -71,6 +76,20 @@ def test_a_proof_is_written_and_checked(run: Run, two: Path, tmp_path: Path) -> 
     code, out, err = run("check", file, other)
     assert (code, out) == (2, "")
     assert err.startswith(f"hetopt: {file}: has ")
+
+
+def test_a_proof_that_there_is_no_allocation_is_written(
+    run: Run, two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = LinearProgram.of(np.ones(1), sparse.csr_array([[2.0]]), np.ones(1), np.ones(1), integer=True)
+    with pytest.raises(NotSolved) as caught:
+        optimising.run(program, hetopt.Options(exact=True))
+    monkeypatch.setattr("hetopt.formulations.policies.solve", Mock(side_effect=caught.value))
+    file = tmp_path / "none.vipr"
+    code, out, err = run("solve", two, "-p", "oef-cooperative", "--certificate", file)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"certificate: {file}\nhetopt: {two}: the program is infeasible")
+    assert run("check", file)[1] == f"{file}: proven: the problem has no solution (1 variable, 2 constraints, 4 steps)\n"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import job_instances, mixed_instances
 from hetopt.solving.alike_columns import summed
 from hetopt.solving.derivations import AT_MOST, Derivations
+from hetopt.solving.exact import point_despite
 from hetopt.solving.exact_root import prove
 from hetopt.solving.exact_search import Relaxation
 from hetopt.solving.gomory_cuts import add_gomory_cuts
@@ -108,6 +110,33 @@ def test_its_file_proves_it_and_nothing_else(
     )
     with pytest.raises(hetopt.InvalidCertificate):
         hetopt.check(file, changed)
+
+
+@given(programs(), st.lists(st.booleans(), min_size=4, max_size=4), st.booleans())
+def test_that_there_is_no_point_is_proven(
+    tmp_path_factory: pytest.TempPathFactory, program: LinearProgram, equal: list[bool], two: bool
+) -> None:
+    """With equations, which few points satisfy; and where a float solver is wrong, the point is found."""
+    upper = program.row_upper
+    program = replace(program, row_lower=np.where(equal[: len(upper)], upper, program.row_lower))
+    if two:
+        program = program.with_objectives(Objective(np.ones(len(program.c)), priority=1), *program.objectives)
+    wrong = NotSolved("the program is infeasible", "infeasible")
+    if best := enumerated(program):
+        assert exact_optimum(point_despite(wrong, program, Options())).optima == best
+        assert wrong.proof is None
+        return
+    with pytest.raises(NotSolved) as error:
+        run(program.with_objectives(program.objectives[-1]), Options(exact=True))
+    with pytest.raises(NotSolved):
+        point_despite(wrong, program, Options())
+    for one in (error.value, wrong):
+        assert one.proof is not None
+        file = tmp_path_factory.mktemp("none") / "none.vipr"
+        one.proof.write(file)
+        found = hetopt.check(file, program)
+        assert found.verified.infeasible
+        assert found.optima == ()
 
 
 @given(programs(continuous=True))
@@ -323,9 +352,8 @@ def test_equations_are_rounded_as_upper_bounds(tmp_path: Path) -> None:
     assert derived.constraints[half] == (AT_MOST, 7, {0: 1, 1: 2})
     derived.add({half: fmpq(2), derived.lower[2]: fmpq(-1)})  # -0 <= -1
     file = tmp_path / "odd.vipr"
-    text = "\n".join(Proof(derived, program.col_names, [], fmpq(0)).lines({}))
-    file.write_text(text.replace("RTP range 0 0\nSOL 1\nbest 0\n", "RTP infeas\nSOL 0\n"))
-    assert hetopt.check(file).verified.infeasible
+    Proof(derived, program.col_names, {0: fmpq(-1), 1: fmpq(-1)}, None, fmpq(0)).write(file)
+    assert hetopt.check(file, program).verified.infeasible
 
 
 def test_a_cooperative_optimum_has_a_file_with_all_lazy_rows(tmp_path: Path) -> None:

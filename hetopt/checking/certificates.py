@@ -212,9 +212,7 @@ def _compared(found: Problem, program: _Program) -> list[int]:
         kept[at] = i
     if lost := next((one for one in program.constraints if left[_key(one)]), None):
         raise InvalidCertificate(f"lacks a constraint of the program: {_text(lost, program.names)}")
-    if len(kept) < len(earlier):
-        raise InvalidCertificate(f"keeps {len(kept)} of the program's {len(earlier)} earlier objectives")
-    return [kept[k] for k in range(len(earlier))]
+    return [at for _, at in sorted(kept.items())]
 
 
 def _optima(found: Verified, kept: Sequence[int], program: _Program) -> tuple[Fraction, ...]:
@@ -223,6 +221,8 @@ def _optima(found: Verified, kept: Sequence[int], program: _Program) -> tuple[Fr
         raise InvalidCertificate("proves that no solution keeps the earlier objectives, not that there is none")
     if found.infeasible:
         return ()
+    if len(kept) < len(program.objectives) - 1:
+        raise InvalidCertificate(f"keeps {len(kept)} of the program's {len(program.objectives) - 1} earlier objectives")
     values = list[Number]()
     for k, row in enumerate(kept):
         value = -found.problem.constraints[row].right

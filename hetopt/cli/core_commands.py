@@ -5,6 +5,7 @@ Heavy packages are imported when a command runs, so help and completion answer a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typer import Argument, Option
 
 from hetopt.checks import shown
 from hetopt.cli.options import INSTANCE, POLICY, AsJson, File, Moment, Overwrite, Plot, PolicyName, Settings, names_of
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, NotSolved
 from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, PROGRAMS, SYSTEMS
 from hetopt.presentation import console
 
@@ -48,10 +49,16 @@ def solve(
         check_free(certificate, overwrite=overwrite)
         check_writable(certificate)
     chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
+    source = {"policy": policy, "settings": " ".join(settings or []), "instance": instance.name or file}
     with console.progress(f"{policy} on {file}"), error_context(file, instance):
-        result = policies.solve(chosen, instance, None if options == Options() else options)
+        try:
+            result = policies.solve(chosen, instance, None if options == Options() else options)
+        except NotSolved as error:
+            if certificate is not None and error.proof is not None:
+                error.proof.write(certificate, source, overwrite=overwrite)
+                print(f"certificate: {certificate}", file=sys.stderr)
+            raise
         if certificate is not None and result.certificate is not None:
-            source = {"policy": policy, "settings": " ".join(settings or []), "instance": instance.name or file}
             result.certificate.write(certificate, source, overwrite=overwrite)
     name = instance.name or file
     if as_json:

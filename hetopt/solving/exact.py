@@ -21,7 +21,6 @@ from scipy import sparse
 
 from hetopt.data.array_types import Floats
 from hetopt.data.rationals import digits, rational, simple_fractions
-from hetopt.data.saving import save
 from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import (
@@ -116,7 +115,7 @@ class ExactOptimum:
         UnusableFile
             The file exists and ``overwrite`` is False, or it cannot be written.
         """
-        save("".join(f"{line}\n" for line in self.proof.lines(comments or {})), path, overwrite=overwrite)
+        self.proof.write(path, comments, overwrite=overwrite)
 
     def as_point(self, point: Point) -> Point:
         """This optimum in floats, with the solver's data from ``point``.
@@ -335,6 +334,40 @@ def _integer(
         steps=0,
         _prove=lambda: found.proof,
     )
+
+
+def point_despite(
+    error: NotSolved, program: LinearProgram, options: Options, compiled: Compiled | None = None
+) -> Point:
+    """A point of a program that a float solver calls infeasible; else its error, with the proof.
+
+    Parameters
+    ----------
+    error:
+        The solver's error.
+    options:
+        Only the time limit is used.
+    compiled:
+        The formulation of the program, if it has one, for its lazy rows and exact data.
+
+    Raises
+    ------
+    NotSolved
+        ``error``. It has the proof unless the time limit is exceeded.
+    """
+    from hetopt.solving.exact_integer import infeasibility
+
+    if error.status != "infeasible":
+        raise error
+    every = None if compiled is None else compiled.all_lazy_rows()
+    known = ExactData() if compiled is None else CompiledData(compiled, every)
+    base, objectives = _with_all(_without_kept(program)[0], every), program.objectives
+    options = options.started()
+    rational = RationalProgram.of(base, known.rows(base.row_names))
+    find = partial(_with_sums, base, options)
+    x = infeasibility(rational, known.cost(objectives[-1]), base.col_names, options, find, error)
+    value = program.objective(x)
+    return Point(base.with_objectives(*objectives), x, value, value, "time_limit")
 
 
 def _with_sums(base: LinearProgram, options: Options, sums: Sequence[tuple[Form, Rational]]) -> Floats | None:

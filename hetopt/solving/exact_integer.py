@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 from flint import fmpq
 
 from hetopt.data.array_types import Floats
@@ -78,11 +79,43 @@ def integer_optimum(
             raise _out_of_time(options, -_value(form, x), stopped.bound, (k, len(forms))) from None
         values.append(-_value(form, x))
     assert x is not None
-    return IntegerOptimum(x, values, Proof(derived, names, x, -values[-1]))
+    return IntegerOptimum(x, values, Proof(derived, names, derived.objective, x, -values[-1]))
 
 
 def _value(form: Form, x: Sequence[Rational]) -> Rational:
     return sum((v * x[j] for j, v in form.items() if x[j]), ZERO)
+
+
+def infeasibility(
+    program: RationalProgram,
+    cost: Sequence[Rational],
+    names: Sequence[str],
+    options: Options,
+    find: Find,
+    error: NotSolved,
+) -> Floats:
+    """A (columns,) point of a program that a float solver calls infeasible; else its ``error``, with the proof.
+
+    Parameters
+    ----------
+    cost:
+        (columns,) coefficients of the objective, maximised, which is stated in the proof.
+
+    Raises
+    ------
+    NotSolved
+        ``error``, with the proof unless the time limit is exceeded.
+    """
+    derived = Derivations(program)
+    stage = _Stage(derived, [[ZERO] * program.shape[1]], options, find)
+    try:
+        x = stage.feasible()
+    except (OutOfTime, NotSolved):
+        raise error from None
+    if x is None:
+        error.proof = Proof(derived, names, {j: -v for j, v in enumerate(cost) if v}, None, ZERO)
+        raise error
+    return np.array([float(v) for v in x])
 
 
 @dataclass(frozen=True)
@@ -144,6 +177,21 @@ class _Stage:
                     x = found
             else:
                 return x
+
+    def feasible(self) -> list[Rational] | None:
+        """A point of the program; None with a proof that there is none."""
+        derived = self.derived
+        for alike in (True, False):
+            core = full_core(derived, None)
+            try:
+                prove(summed(core) if alike else core, self.options)
+            except Improved as better:
+                derived.truncate(derived.stated)
+                if (found := self._point(better.sums)) is not None:
+                    return found
+            else:
+                return None
+        raise AssertionError("a point of the program is found")
 
     def _point(self, sums: Sequence[tuple[Form, Rational]]) -> list[Rational] | None:
         """A point of the program with these sums; None if there is none."""

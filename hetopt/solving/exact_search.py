@@ -438,7 +438,7 @@ class Search:
         if found is None:
             return False
         total, terms = found
-        if total > core.right:
+        if total > core.right and core.cutoff is not None:
             terms[core.cutoff] = -1
             self._close(node, Constraint(AT_LEAST, total - core.right, {}), terms)
             return True

@@ -66,7 +66,7 @@ class Core:
     fixed:
         Columns that are left out, over those of the program, with their values.
     cutoff, right:
-        Position of the constraint ``cost.x <= right``: not worse than the best known solution.
+        Position of the constraint ``cost.x <= right``: not worse than the best known solution; None without one.
     best:
         The program's objective at that solution.
     rest, constant:
@@ -86,7 +86,7 @@ class Core:
     upper_at: list[int | None]
     integer: list[bool]
     fixed: list[tuple[Form, Rational]]
-    cutoff: int
+    cutoff: int | None
     right: Rational
     best: Rational
     rest: int | None = None
@@ -170,17 +170,18 @@ def _floats(values: list[Rational | None], missing: float) -> Floats:
     return np.array([missing if v is None else float(v) for v in values])
 
 
-def full_core(derived: Derivations, cutoff: int) -> Core:
+def full_core(derived: Derivations, cutoff: int | None) -> Core:
     """All columns and rows of the program and of earlier objectives, with tightened bounds.
 
     Parameters
     ----------
     cutoff:
-        Position of the constraint that the objective is not worse than at the best known solution.
+        Position of the constraint that the objective is not worse than at the best known solution. None: without an
+        objective; that there is no solution is then the bound 0 >= 1.
     """
     program, n = derived.program, derived.program.shape[1]
     objective = [derived.objective.get(j, ZERO) for j in range(n)]
-    best = derived.constraints[cutoff].right
+    best = fmpq(1) if cutoff is None else derived.constraints[cutoff].right
     core = Core(
         derived=derived,
         columns=[{j: fmpq(1)} for j in range(n)],
@@ -217,7 +218,7 @@ def _shorten(core: Core) -> None:
             break
     core.is_exact = common <= limit and all(abs(v) * common < limit for v in core.objective)
     core.scale = fmpq(common) if core.is_exact else limit / core.unit()
-    core.cost, terms = list[Rational](), {core.cutoff: core.scale}
+    core.cost, terms = list[Rational](), dict[int, Rational]()
     for j, v in enumerate(core.objective):
         low, high = core.lower_at[j], core.upper_at[j]
         own = core.scale * v
@@ -225,7 +226,8 @@ def _shorten(core: Core) -> None:
         if own != short:
             terms[high if low is None else low] = short - own  # type: ignore[index]
         core.cost.append(short)
-    if terms != {core.cutoff: 1}:
+    if core.cutoff is not None and (terms or core.scale != 1):
+        terms[core.cutoff] = core.scale
         found = core.derived.combined(terms)
         core.right = fmpq(ceiling(found.right))
         core.cutoff = core.derived.add_stated(found._replace(right=core.right), terms)
@@ -300,26 +302,28 @@ def rounded_duals(core: Core, dual: Floats) -> list[Rational]:
 def reduced_core(core: Core, y: list[Rational]) -> Core:
     """The core without the columns that the duals ``y`` fix; the same one if there are none."""
     reduced, bound = core.bounded(core.cost, y)
-    if bound is None:
+    if bound is None or core.cutoff is None:
         return core
     gap, fixed = core.right - bound, dict[int, bool]()
     for j, r in enumerate(reduced):
         if core.integer[j] and abs(r) > gap:
             fixed[j] = r < 0
-    return _Fixing(core, y, reduced, fixed).core() if fixed and gap >= 0 else core
+    return _Fixing(core, core.cutoff, y, reduced, fixed).core() if fixed and gap >= 0 else core
 
 
 class _Fixing:
     """Columns of a core that are fixed at their upper (True) or lower bound."""
 
-    def __init__(self, core: Core, y: list[Rational], reduced: list[Rational], fixed: dict[int, bool]) -> None:
-        self.old, self.fixed = core, fixed
+    def __init__(
+        self, core: Core, cutoff: int, y: list[Rational], reduced: list[Rational], fixed: dict[int, bool]
+    ) -> None:
+        self.old, self.cutoff, self.fixed = core, cutoff, fixed
         least = min(abs(reduced[j]) for j in fixed)
         rest = [r / least for r in reduced]
         for j, at_upper in fixed.items():
             rest[j] += 1 if at_upper else -1
         terms = core.terms([v / least for v in y], rest, fmpq(-1))
-        terms[core.cutoff] = terms.get(core.cutoff, ZERO) + 1 / least
+        terms[cutoff] = terms.get(cutoff, ZERO) + 1 / least
         self.all_at = core.derived.add_rounded({at: v for at, v in terms.items() if v})
         """Position of ``sum of the distances from these bounds <= 0``."""
         self.alone = dict[int, int]()
@@ -409,7 +413,7 @@ class _Fixing:
         stay = [j for j in range(n) if j not in fixed]
         place = {j: p for p, j in enumerate(stay)}
         lost = {j: old.cost[j] for j in fixed if old.cost[j]}
-        cutoff = self._cleaned(lost, old.cutoff, -1) if lost else old.cutoff
+        cutoff = self._cleaned(lost, self.cutoff, -1) if lost else self.cutoff
         exact = {j: old.objective[j] for j in fixed if old.objective[j]}
         rest = old.rest
         if exact:

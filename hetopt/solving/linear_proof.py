@@ -61,4 +61,4 @@ def linear_proof(
         derived.objective = forms[k]
         derived.add_stated(Constraint(AT_LEAST, value, forms[k]), terms)
     x = list(optima[-1].value[:n])
-    return Proof(derived, names, x, -optima[-1].objective())
+    return Proof(derived, names, derived.objective, x, -optima[-1].objective())

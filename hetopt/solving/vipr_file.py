@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from hetopt.data.saving import save
 from hetopt.programs.encoded_names import mps_name
 from hetopt.solving.derivations import LETTER, Constraint, Derivations, Form
 from hetopt.solving.kernel import Rational
@@ -16,7 +18,7 @@ from hetopt.solving.kernel import Rational
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """The proof of an optimum.
+    """The proof of an optimum, or that there is no solution.
 
     Attributes
     ----------
@@ -24,20 +26,33 @@ class Proof:
         The constraints of the program, and those derived from them.
     names:
         (columns,) names.
+    objective:
+        The objective, minimised.
     x:
-        (columns,) an optimal solution.
+        (columns,) an optimal solution, None if there is no solution.
     value:
         The least objective.
     """
 
     derived: Derivations
     names: Sequence[str]
-    x: Sequence[Rational]
+    objective: Form
+    x: Sequence[Rational] | None
     value: Rational
+
+    def write(self, path: str | Path, comments: Mapping[str, str] | None = None, *, overwrite: bool = False) -> None:
+        """Write :meth:`lines` to a file.
+
+        Raises
+        ------
+        UnusableFile
+            The file exists and ``overwrite`` is False, or it cannot be written.
+        """
+        save("".join(f"{line}\n" for line in self.lines(comments or {})), path, overwrite=overwrite)
 
     def lines(self, comments: Mapping[str, str]) -> Iterator[str]:
         """The lines of the file; ``comments``: key -> text, on lines ``% key: text`` at the beginning."""
-        derived, objective = self.derived, self.derived.objective
+        derived, objective = self.derived, self.objective
         for key, text in comments.items():
             yield f"% {key}: {text}".encode("ascii", "backslashreplace").decode().replace("\n", " ")
         yield "VER 1.0"
@@ -51,9 +66,11 @@ class Proof:
         yield f"CON {derived.stated} {derived.bounds}"
         for i, constraint in enumerate(derived.constraints[: derived.stated]):
             yield f"C{i} {_text(constraint, objective)}"
-        yield f"RTP range {self.value} {self.value}"
-        yield "SOL 1"
-        yield f"best {_form({j: v for j, v in enumerate(self.x) if v})}"
+        if self.x is None:
+            yield from ("RTP infeas", "SOL 0")
+        else:
+            yield from (f"RTP range {self.value} {self.value}", "SOL 1")
+            yield f"best {_form({j: v for j, v in enumerate(self.x) if v})}"
         yield f"DER {len(derived.reasons)}"
         for i, reason in enumerate(derived.reasons, derived.stated):
             constraint = derived.constraints[i]
