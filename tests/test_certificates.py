@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -245,7 +247,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     steps += [f"B L 0 1 0 60 {{ lin 60 {' '.join(f'{i} 1' for i in range(1, 61))} }} -1"] * 60
     for text in ("VER 1.0 VAR 9999 " + "x " * 9_999, HEAD + SOLVED + f"DER {len(steps)} " + " ".join(steps)):
         file.write_text(text)
-        with pytest.raises(InvalidCertificate, match="takes more than"):
+        with pytest.raises(InvalidCertificate, match="takes too much memory"):
             hetopt.check(file)
     monkeypatch.setattr(vipr, "DIGITS", 1_000)
     file.write_text("VER 1.0 VAR 1 " + "x" * 70_000)
@@ -255,7 +257,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.vipr").write_bytes(bytes(range(256)))
-    with pytest.raises(InvalidCertificate, match="it is not text"):
+    with pytest.raises(InvalidCertificate, match="after 'the beginning' instead of VER"):
         hetopt.check(tmp_path / "binary.vipr")
     with pytest.raises(hetopt.UnusableFile, match="cannot be read"):
         hetopt.check(tmp_path / "absent.vipr")
@@ -312,3 +314,23 @@ def test_another_solver_agrees_with_each_step(name: str, data: st.DataObject) ->
             solver.add(is_whole(known[i]))
     solver.add(z3.Not(formula(known[i])))
     assert solver.check() == z3.unsat
+
+
+def test_the_checker_is_short_and_apart_from_the_solvers() -> None:
+    """At most 300 lines, which import the standard library and errors."""
+    text = Path(vipr.__file__).read_text()
+    imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    modules = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imports}
+    assert {name for name in modules if str(name).partition(".")[0] not in sys.stdlib_module_names} == {"hetopt.errors"}
+    assert len(text.splitlines()) <= 300
+
+
+def test_sums_of_fractions_with_long_denominators_are_refused(tmp_path: Path) -> None:
+    """Their sum would take hours."""
+    fractions = ["1/1" + "0" * 90_000 + str(2 * i + 1) for i in range(3)]
+    stated = " ".join(f"C{i} G {v} 1 0 1" for i, v in enumerate(fractions))
+    file = tmp_path / "long.vipr"
+    problem = f"VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1 CON 3 3 {stated}"
+    file.write_text(f"{problem} {SOLVED} DER 1 D G 1 1 0 1 {{ lin 3 0 1 1 1 2 1 }} -1")
+    with pytest.raises(InvalidCertificate, match="whose sum has a denominator of more than 400000 bits"):
+        hetopt.check(file)

@@ -89,7 +89,9 @@ def test_a_proof_that_there_is_no_allocation_is_written(
     code, out, err = run("solve", two, "-p", "oef-cooperative", "--certificate", file)
     assert (code, out) == (1, "")
     assert err.startswith(f"certificate: {file}\nhetopt: {two}: the program is infeasible")
-    assert run("check", file)[1] == f"{file}: proven: the problem has no solution (1 variable, 2 constraints, 4 steps)\n"
+    assert (
+        run("check", file)[1] == f"{file}: proven: the problem has no solution (1 variable, 2 constraints, 4 steps)\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,8 @@ def test_a_proof_that_there_is_no_allocation_is_written(
     [
         ("policy: oef-cooperative", "policy: os:system", (), "--policy is missing: the certificate names no policy"),
         ("policy: oef-cooperative", "policy", (), "--policy is missing: the certificate names no policy"),
-        ("settings: ", "settings: {broken", (), "--set is missing: the certificate was made with the settings"),
+        ("VER 1.0", "% settings: {broken\nVER 1.0", (), "--set is missing: the certificate was made with the settings"),
+        ("VER 1.0", "% time: 7\nVER 1.0", (), "--time is missing: the certificate was made for the time '7'"),
         ("RTP range -21/4", "RTP range -5", ("-p", "oef-cooperative"), "does not end with the bound that it states"),
         ("VER 1.0", "VER 2.0", ("-p", "oef-cooperative"), "has '2.0' after 'VER' instead of 1.0"),
     ],

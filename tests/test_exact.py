@@ -151,7 +151,7 @@ def test_a_wrong_basis_is_repaired(program: LinearProgram, random: Any) -> None:
             start = start.exchanged(j, random.choice(change)[0], AT_LOWER)
             start = Vertex.of(rational_program, list(start.status))
     with patch("hetopt.solving.refinement.FEW", 0):
-        better = refined(start)
+        better = refined(start, Options())
     for vertex in (start, better):
         end, _ = maximise(vertex)
         assert not end.outside()
@@ -173,7 +173,7 @@ def test_columns_that_differ_in_the_last_digits_are_ordered_in_a_few_rounds() ->
         integer=[False] * n,
     )
     start = Vertex.of(program, [AT_UPPER] * (n // 2 - 1) + [BASIC] + [AT_LOWER] * (n // 2) + [AT_UPPER])
-    end, steps = maximise(refined(start))
+    end, steps = maximise(refined(start, Options()))
     assert len(start.attractive()) > n // 4
     assert steps <= 4
     assert end.objective() == sum(sorted(cost)[n // 2 :])
@@ -348,7 +348,7 @@ def test_no_point_is_proven_by_multipliers(program: LinearProgram, data: Any) ->
 
 def test_the_uniqueness_question_is_left_open_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hetopt.solving.exact.STEPS_FOR_UNIQUENESS", 0)
-    monkeypatch.setattr("hetopt.solving.exact._float_vertex", lambda _, rational, __: Vertex.of_rows(rational))
+    monkeypatch.setattr("hetopt.solving.exact._float_vertex", lambda _, rational, *__: Vertex.of_rows(rational))
     program = _free([1, 1, 1], [[1, 1, 1], [-1, 0, 0], [0, -1, 0]], [1, 0, 0])
     exact = exact_optimum(hetopt.optimise(program))
     assert (exact.objective, exact.unique) == (1, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -58,36 +58,102 @@ def programs(draw: st.DrawFn, continuous: bool = False) -> LinearProgram:
     return LinearProgram.of(c, sparse.csr_array(rows), lower, upper, col_upper=most, integer=whole)
 
 
-def whole_points(program: LinearProgram) -> Iterator[tuple[int, ...]]:
-    """All points of whole numbers."""
+Box = tuple[tuple[int, int], ...]
+"""The least and the largest whole value of each column."""
+
+
+def whole_points(program: LinearProgram, box: Box | None = None) -> Iterator[tuple[int, ...]]:
+    """All points of whole numbers in the box; None: that of the bounds, which begin at 0."""
     rows = [[rational(v) for v in row] for row in program.A.toarray().tolist()]
-    for x in itertools.product(*(range(int(u) + 1) for u in program.col_upper.tolist())):
+    for x in itertools.product(*(range(a, b + 1) for a, b in box or ((0, int(u)) for u in program.col_upper.tolist()))):
         sums = [sum(a * v for a, v in zip(row, x, strict=True)) for row in rows]
         bounds = zip(program.row_lower.tolist(), sums, program.row_upper.tolist(), strict=True)
         if all(low <= total <= high for low, total, high in bounds):
             yield x
 
 
-def enumerated(program: LinearProgram) -> tuple[Fraction, ...] | None:
-    """The best values of the objectives in order, over all whole points; None if there is none."""
-    costs = [[rational(v) for v in objective.c.tolist()] for objective in program.objectives]
-    values = (
-        tuple(sum((a * v for a, v in zip(cost, x, strict=True)), Fraction(0)) for cost in costs)
-        for x in whole_points(program)
+def values_at(program: LinearProgram, x: Sequence[Any]) -> tuple[Fraction, ...]:
+    """The objectives at a point of fractions, in order."""
+    return tuple(
+        sum((rational(a) * v for a, v in zip(one.c.tolist(), x, strict=True)), rational(one.offset))
+        for one in program.objectives
     )
-    return max(values, default=None)
 
 
-@given(programs(), st.lists(TENTHS, min_size=4, max_size=4), st.booleans())
-def test_it_is_the_optimum_of_enumeration(program: LinearProgram, first: list[float], two: bool) -> None:
-    """With one objective or two, and its file proves that, of this program and of no other."""
-    if two:
-        before = Objective(np.array(first[: len(program.c)]), priority=1)
-        program = program.with_objectives(before, *program.objectives)
-    best = enumerated(program)
-    assume(best is not None)
-    exact = exact_optimum(hetopt.optimise(program, Options(gap=0.0)))
-    assert exact.optima == best
+def enumerated(program: LinearProgram, box: Box | None = None) -> tuple[Fraction, ...] | None:
+    """The best values of the objectives in order, over all whole points; None if there is none."""
+    return max((values_at(program, x) for x in whole_points(program, box)), default=None)
+
+
+@st.composite
+def feasible_programs(draw: st.DrawFn) -> tuple[LinearProgram, Box, tuple[int, ...]]:
+    """A program with up to three objectives, the box of its columns, and a point.
+
+    Rows and columns may be empty, rows equations or without a bound. Bounds may be negative and fractional, or stated
+    by rows instead, so that columns are free or bounded on one side.
+    """
+    n, m, k = draw(st.integers(1, 4)), draw(st.integers(0, 3)), draw(st.integers(1, 3))
+    value = st.one_of(st.just(0.0), st.integers(-4, 9).map(float), TENTHS)
+    vector = st.lists(value, min_size=n, max_size=n).map(np.array)
+    box = tuple(
+        (low, low + draw(st.integers(0, 3))) for low in draw(st.lists(st.integers(-3, 1), min_size=n, max_size=n))
+    )
+    x = tuple(draw(st.integers(*own)) for own in box)
+    rows, lower, upper = [draw(vector) for _ in range(m)], list[float](), list[float]()
+    for row in rows:
+        at = float(sum((rational(a) * v for a, v in zip(row.tolist(), x, strict=True)), Fraction(0)))
+        low, high = draw(st.sampled_from([(0, 0), (0, 3), (4, 0), (2, 2), (np.inf, 1), (3, np.inf), (np.inf, np.inf)]))
+        lower.append(at - low)
+        upper.append(at + high)
+    col_lower = np.array([low - draw(st.sampled_from([0.0, 0.5])) for low, _ in box])
+    col_upper = np.array([high + draw(st.sampled_from([0.0, 0.25])) for _, high in box])
+    for j in range(n):
+        if (by_row := draw(st.sampled_from(["none", "lower", "upper", "both"]))) != "none":
+            factor = draw(st.sampled_from([1.0, 2.0]))
+            rows.append(factor * np.eye(n)[j])
+            lower.append(factor * box[j][0])
+            upper.append(factor * box[j][1])
+            if by_row != "upper":
+                col_lower[j] = -np.inf
+            if by_row != "lower":
+                col_upper[j] = np.inf
+    matrix = sparse.csr_array(np.array(rows).reshape(-1, n))
+    program = LinearProgram.of(np.zeros(n), matrix, np.array(lower), np.array(upper), integer=True)
+    objectives = [
+        Objective(draw(vector), draw(st.sampled_from([0.0, 1.5])), priority) for priority in reversed(range(k))
+    ]
+    return replace(program.with_objectives(*objectives), col_lower=col_lower, col_upper=col_upper), box, x
+
+
+@given(
+    feasible_programs(),
+    st.booleans(),
+    st.sampled_from([0, 300]),
+    st.sampled_from([-1, 0, 16]),
+    st.sampled_from([4, 44]),
+)
+def test_of_any_program_from_any_start(
+    tmp_path_factory: pytest.TempPathFactory,
+    drawn: tuple[LinearProgram, Box, tuple[int, ...]],
+    solved: bool,
+    first: int,
+    few: int,
+    digits: int,
+) -> None:
+    """With cuts at once or late, columns fixed alone or together, and costs of few or many digits."""
+    program, box, x = drawn
+    point = (
+        hetopt.optimise(program, Options(gap=0.0)) if solved else Point(program, np.array(x), 0.0, 0.0, "time_limit")
+    )
+    core = "hetopt.solving.integer_core"
+    with patch("hetopt.solving.exact_root.FIRST", first), patch(f"{core}.FEW", few), patch(f"{core}.DIGITS", digits):
+        exact = exact_optimum(point)
+    assert exact.optima == enumerated(program, box)
+    assert tuple(exact.x) in set(whole_points(program, box))
+    assert values_at(program, exact.x.tolist()) == exact.optima
+    file = tmp_path_factory.mktemp("any") / "any.vipr"
+    exact.write(file)
+    assert hetopt.check(file, program).optima == exact.optima
 
 
 @given(programs(), st.integers(0, 2), st.data())
@@ -178,9 +244,18 @@ def test_gomorys_cuts_hold_at_every_whole_point(program: LinearProgram, rounds: 
             assert all(sum(v * int(point[j]) for j, v in row.items()) >= right for point in points)
 
 
-@given(programs(), st.integers(2, 3), st.lists(st.integers(-2, 4), min_size=4, max_size=4), st.integers(0, 8))
+SMALL = st.lists(st.integers(-2, 4), min_size=4, max_size=4)
+
+
+@given(programs(), st.integers(2, 3), SMALL, st.integers(0, 8), st.none() | SMALL, st.booleans())
 def test_copies_of_a_program_are_summed(
-    tmp_path_factory: pytest.TempPathFactory, program: LinearProgram, copies: int, shared: list[int], right: int
+    tmp_path_factory: pytest.TempPathFactory,
+    program: LinearProgram,
+    copies: int,
+    shared: list[int],
+    right: int,
+    before: list[int] | None,
+    solved: bool,
 ) -> None:
     """Side by side, with a row that all share; as long as all points can be enumerated."""
     n = len(program.c)
@@ -194,13 +269,36 @@ def test_copies_of_a_program_are_summed(
         col_upper=np.tile(program.col_upper, copies),
         integer=True,
     )
-    best = enumerated(many)
-    assume(best is not None)
-    exact = exact_optimum(hetopt.optimise(many, Options(gap=0.0)))
-    assert exact.optima == best
+    if before is not None:
+        many = many.with_objectives(
+            Objective(np.tile(np.array(before[:n], float), copies), priority=1), *many.objectives
+        )
+    point = Point(many, np.zeros(n * copies), 0.0, 0.0, "time_limit")
+    if solved:
+        point = hetopt.optimise(many, Options(gap=0.0))
+    exact = exact_optimum(point)
+    assert exact.optima == enumerated(many)
+    assert values_at(many, exact.x.tolist()) == exact.optima
     file = tmp_path_factory.mktemp("copies") / "proof.vipr"
     exact.write(file)
-    assert hetopt.check(file, many).optima == best
+    assert hetopt.check(file, many).optima == exact.optima
+
+
+def test_a_row_like_an_earlier_objective_is_not_summed_with_it() -> None:
+    """As much of a as there is, then of z: the rows of both are alike, and the point found must keep the first."""
+    matrix = np.zeros((3, 7))
+    matrix[0, [4, 2, 1, 3, 5, 6]] = 1.0
+    matrix[1, [3, 5, 6]] = 1.0
+    matrix[2, 0] = 1.0
+    first = np.zeros(7)
+    first[[4, 2, 1]] = 1.0
+    lower, upper = np.array([4.0, 2.0, -np.inf]), np.array([4.0, np.inf, 4.5])
+    program = LinearProgram.of(np.eye(7)[0], sparse.csr_array(matrix), lower, upper, col_upper=4.0, integer=True)
+    program = program.with_objectives(Objective(first, priority=1), *program.objectives)
+    start = np.array([0.0, 0, 0, 2, 2, 0, 0])
+    exact = exact_optimum(Point(program, start, 0.0, 0.0, "time_limit"))
+    assert exact.optima == (2, 4)
+    assert values_at(program, exact.x.tolist()) == (2, 4)
 
 
 @pytest.mark.parametrize("cycles", [[6], [3, 3], [4, 4, 4], [3, 4, 5]])
@@ -350,7 +448,7 @@ def test_equations_are_rounded_as_upper_bounds(tmp_path: Path) -> None:
     derived = Derivations(RationalProgram.of(program))
     half = derived.add_rounded({derived.upper[2]: fmpq(1, 2)})
     assert derived.constraints[half] == (AT_MOST, 7, {0: 1, 1: 2})
-    derived.add({half: fmpq(2), derived.lower[2]: fmpq(-1)})  # -0 <= -1
+    derived.ends.append(derived.add({half: fmpq(2), derived.lower[2]: fmpq(-1)}))  # -0 <= -1
     file = tmp_path / "odd.vipr"
     Proof(derived, program.col_names, {0: fmpq(-1), 1: fmpq(-1)}, None, fmpq(0)).write(file)
     assert hetopt.check(file, program).verified.infeasible

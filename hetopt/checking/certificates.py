@@ -12,7 +12,7 @@ from typing import Any
 from hetopt.checking.vipr import Constraint, Form, Number, Problem, Verified, verify
 from hetopt.checks import counted, expect
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import digits, number_text
+from hetopt.data.rationals import digits, exact_texts, number_text
 from hetopt.errors import InvalidCertificate, UnusableFile
 from hetopt.formulations.exporting import formulation_of
 from hetopt.formulations.formulation import Formulation
@@ -67,7 +67,7 @@ class Checked:
         if own.infeasible:
             what = "the problem has no solution"
         elif self.proven:
-            what = f"the {goal} is {number_text(Fraction(own.lower or 0))}"
+            what = f"the {goal} is {exact_texts([Fraction(own.lower or 0)])}"
         else:
             low, high = ("-inf" if v is None else number_text(Fraction(v)) for v in (own.lower, own.upper))
             what = f"the {goal} is between {low} and {high}"
@@ -225,8 +225,10 @@ def _optima(found: Verified, kept: Sequence[int], program: _Program) -> tuple[Fr
         raise InvalidCertificate(f"keeps {len(kept)} of the program's {len(program.objectives) - 1} earlier objectives")
     values = list[Number]()
     for k, row in enumerate(kept):
-        value = -found.problem.constraints[row].right
-        if not found.kept.get(row, frozenset([-1])) <= set(kept[: k + 1]):
+        _, right, form, _ = found.problem.constraints[row]
+        value = -right
+        trivial = not form and not right
+        if not trivial and not found.kept.get(row, frozenset([-1])) <= set(kept[: k + 1]):
             text = number_text(Fraction(value))
             raise InvalidCertificate(f"does not prove that {text} is optimal for objective {k + 1}")
         values.append(value)

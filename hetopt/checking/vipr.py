@@ -23,7 +23,8 @@ Form: TypeAlias = Mapping[int, Number]  # variable -> coefficient, none of them 
 SENSE = {"G": 1, "E": 0, "L": -1}
 CUTOFF = frozenset([-1])  # assumption of what holds only for solutions as good as the best one
 WHOLE, NUMBER = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+(/0*[1-9]\d*)?|-?\d*\.\d+")
-DIGITS, MEMORY, PIECE = 1_000_000, 2_000_000_000, 1 << 16  # most characters of a word, bytes in all, characters at once
+DIGITS, BITS = 100_000, 400_000  # most characters of a word, and bits of a denominator: longer ones take too long
+MEMORY, PIECE = 2_000_000_000, 1 << 16  # most bytes in all, and characters read at once
 
 
 class Constraint(NamedTuple):
@@ -82,12 +83,10 @@ def verify(path: str | Path, assume: Callable[[Problem], Collection[int]] = lamb
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(DIGITS)
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="ascii", errors="replace") as file:
             return _Checker(file).verified(assume)
     except OSError as problem:
         raise UnusableFile.of(problem, path, "read") from None
-    except UnicodeDecodeError:
-        raise InvalidCertificate("is no certificate in VIPR's format: it is not text").in_file(str(path)) from None
     except InvalidCertificate as problem:
         raise problem.in_file(str(path)) from None
     finally:
@@ -97,6 +96,12 @@ def verify(path: str | Path, assume: Callable[[Problem], Collection[int]] = lamb
 def _need(holds: object, message: str) -> None:
     if not holds:
         raise InvalidCertificate(message)
+
+
+def _short(value: Number) -> Number:
+    if value.denominator.bit_length() > BITS:
+        raise InvalidCertificate(f"has fractions whose sum has a denominator of more than {BITS} bits")
+    return value
 
 
 class _Words:
@@ -128,17 +133,15 @@ class _Words:
             raise InvalidCertificate(f"has {found[:40]!r} after {self.last[:40]!r} instead of {' or '.join(expected)}")
         self.last = found
         self.taken += 100 + len(found)
-        if self.taken > MEMORY:
-            raise InvalidCertificate(f"takes more than {MEMORY / 10**9:g} GB of memory")
+        _need(self.taken <= MEMORY, "takes too much memory")
         return found
 
-    def index(self, least: int = 0, end: int = 10**18) -> int:
+    def index(self, least: int = 0, end: int = 10**15) -> int:
         """A whole number from ``least`` to ``end - 1``."""
         before, found = self.last, self.word()
         if WHOLE.fullmatch(found) and least <= (value := int(found)) < end:
             return value
-        upto = f" below {end}" if end < 10**18 else ""
-        raise InvalidCertificate(f"has {found[:40]!r} after {before[:40]!r} instead of an index{upto}")
+        raise InvalidCertificate(f"has {found[:40]!r} after {before[:40]!r} instead of an index below {end}")
 
     def number(self, infinite: str = "") -> Number | None:
         """A number such as 3, -5/2 or 0.25; None for the word ``infinite``."""
@@ -193,8 +196,7 @@ class _Checker:
         reached = reach is None or (self.best is not None and (self.best - reach) * self.way <= 0)
         _need(reached, "has no solution as good as it states")
         word("DER")
-        number = index()
-        last, kept = self._derived(number, stated)
+        last, kept = self._derived(number := index(), stated)
         _need(next(words.words, None) is None, f"goes on after its {number} derived constraints")
         if infeasible or bound is not None:
             goal = Constraint(1, 1, {}) if bound is None else Constraint(self.way, bound, self.objective)
@@ -261,9 +263,7 @@ class _Checker:
         else:
             known = self._combination()
         if why == "rnd":
-            _need(
-                self._whole(known.form) and known.sense, f"rounds constraint {i}, which is not whole at every solution"
-            )
+            _need(known.sense and self._whole(known.form), f"rounds constraint {i}, which is not whole everywhere")
             known = known._replace(right=-(-known.right // 1) if known.sense > 0 else known.right // 1)
         _need(known.dominates(claim), f"has constraint {i}, which does not follow from its reason")
         return known.assumed
@@ -285,9 +285,9 @@ class _Checker:
             used.add(i)
             way = own.sense if factor > 0 else -own.sense if factor else 0
             _need(way * sense >= 0, f"adds constraint {i} to others of the opposite direction")
-            sense, right, assumed = sense or way, right + factor * own.right, assumed | own.assumed
+            sense, right, assumed = sense or way, _short(right + factor * own.right), assumed | own.assumed
             for j, v in own.form.items() if factor else ():
-                form[j] = form.get(j, 0) + factor * v
+                form[j] = _short(form.get(j, 0) + factor * v)
         return Constraint(sense, right, {j: v for j, v in form.items() if v}, assumed)
 
     def _split(self, i: int, claim: Constraint) -> frozenset[int]:

@@ -50,6 +50,7 @@ def solve(
         check_writable(certificate)
     chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
     source = {"policy": policy, "settings": " ".join(settings or []), "instance": instance.name or file}
+    source |= {} if moment is None else {"time": f"{moment:g}"}
     with console.progress(f"{policy} on {file}"), error_context(file, instance):
         try:
             result = policies.solve(chosen, instance, None if options == Options() else options)
@@ -83,11 +84,11 @@ def check(
     moment: Moment = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a proof of optimality, with a checker that shares no code with the solvers."""
+    """Check a proof of optimality; the checker shares no code with the solvers."""
     from hetopt.checking.certificates import check as checked
     from hetopt.checking.certificates import source_of
     from hetopt.cli.arguments import load_at, parse_settings
-    from hetopt.data.rationals import numbers_text
+    from hetopt.data.rationals import exact_texts
     from hetopt.registry import make_policy
 
     name = policy
@@ -103,6 +104,8 @@ def check(
             raise InvalidOption("is missing: the certificate names no policy that is installed here", "--policy")
         if policy is None and settings is None and (made := source.get("settings")):
             raise InvalidOption(f"is missing: the certificate was made with the settings {shown(made)}", "--set")
+        if policy is None and moment is None and (made := source.get("time")):
+            raise InvalidOption(f"is missing: the certificate was made for the time {shown(made)}", "--time")
         chosen = make_policy(str(name), parse_settings(settings))
         with console.progress(f"checking {file}"):
             found = checked(file, chosen, load_at(instance, moment))
@@ -112,7 +115,7 @@ def check(
     print(f"{file}: proven: {found}")
     if found.optima is not None:
         made = " ".join([str(name), *(settings or [])])
-        print(f"its problem is the program of {made} for {instance}; optimum: {numbers_text(found.optima)}")
+        print(f"its problem is the program of {made} for {instance}; optimum: {exact_texts(found.optima)}")
 
 
 def audit(

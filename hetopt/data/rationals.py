@@ -36,6 +36,13 @@ def number_text(value: float | Fraction) -> str:
     return f"{float(value):.6g}"
 
 
+def exact_texts(values: Iterable[Fraction]) -> str:
+    """Format Fractions exactly, or if that is too long as ``about`` six digits; separated by commas."""
+    return ", ".join(
+        number_text(v) if v.denominator == 1 or len(digits(v)) <= 12 else f"about {number_text(v)}" for v in values
+    )
+
+
 def change_text(before: float | Fraction, after: float | Fraction) -> str:
     """What changed, e.g. ``a rate of 5/3 instead of 3/2``, or ``a rate of 2, as before``."""
     old, new = number_text(before), number_text(after)

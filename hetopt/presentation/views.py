@@ -15,7 +15,7 @@ from hetopt.auditing.audit_report import Audit
 from hetopt.checks import counted
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
-from hetopt.data.rationals import number_text
+from hetopt.data.rationals import exact_texts
 from hetopt.data.units import Unit
 from hetopt.decisions.first_round import FirstRound
 from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, Recommendation, by_reason, ranked, recommend
@@ -87,7 +87,7 @@ def _certificate(result: Allocation | Plan) -> tuple[tuple[str, str], ...]:
         f"{certificate.solver} ({certificate.method})"
     )
     if certificate.exact is not None:
-        text += f"; proven in rational numbers: objective {number_text(certificate.exact.objective)}"
+        text += f"; proven in rational numbers: objective {exact_texts([certificate.exact.objective])}"
     return ((str(certificate.status), text),)
 
 

@@ -8,7 +8,7 @@ objective is minimised, as in VIPR.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flint import fmpq
@@ -54,6 +54,14 @@ class Derivations:
         (n + m,) position of the constraint that states the bound of each column and row, None without one.
     kept:
         Positions of the rows that keep earlier objectives.
+    objective:
+        The objective that is derived at present.
+    constraints:
+        All of them; the first ``stated`` are of the program, of which the first ``bounds`` are of its columns.
+    reasons:
+        Of the derived ones, as in the file.
+    ends:
+        Positions of the final constraint of each objective; whatever they do not rest on is not needed.
     """
 
     def __init__(self, program: RationalProgram, kept: Sequence[Form] = ()) -> None:
@@ -80,7 +88,7 @@ class Derivations:
         self.kept = [self._stated(AT_MOST, None, form) for form in kept]
         self.stated = len(self.constraints)
         self.reasons: list[str] = []
-        self.last_use: list[int] = [-1] * self.stated
+        self.ends: list[int] = []
 
     def _stated(self, sense: int, right: Rational, form: Form) -> int:
         self.constraints.append(Constraint(sense, right, form))
@@ -94,7 +102,39 @@ class Derivations:
 
     def truncate(self, length: int) -> None:
         """Forget all constraints from this position on."""
-        del self.constraints[length:], self.reasons[length - self.stated :], self.last_use[length:]
+        del self.constraints[length:], self.reasons[length - self.stated :]
+
+    def satisfied_by(self, x: Sequence[Rational]) -> bool:
+        """Whether a (columns,) point satisfies the program and keeps all earlier objectives that are known."""
+        integer = self.program.integer
+        if not all(is_whole(v) for v, whole in zip(x, integer, strict=True) if whole):
+            return False
+        for sense, right, form in self.constraints[: self.stated]:
+            if right is not None:
+                over = sum((v * x[j] for j, v in form.items() if x[j]), ZERO) - right
+                if over and over * sense <= 0:
+                    return False
+        return True
+
+    def needed(self) -> list[tuple[Constraint, str, int]]:
+        """The derived constraints on which the :attr:`ends` rest: (constraint, reason, position of its last use or -1).
+
+        Positions are those without the other constraints.
+        """
+        used, wanted = dict[int, list[int]](), set(self.ends)
+        for position in range(len(self) - 1, self.stated - 1, -1):
+            if position in wanted:
+                used[position] = _positions(self.reasons[position - self.stated])
+                wanted.update(used[position])
+        order = [*range(self.stated), *sorted(used)]
+        place, last = {old: new for new, old in enumerate(order)}, [-1] * len(order)
+        for old in sorted(used):
+            for other in used[old]:
+                last[place[other]] = place[old]
+        return [
+            (self.constraints[old], _renumbered(self.reasons[old - self.stated], place), last[place[old]])
+            for old in sorted(used)
+        ]
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -121,29 +161,32 @@ class Derivations:
         """The linear combination of ``terms``, whose result is computed here."""
         return self.add_stated(self.combined(terms), terms)
 
-    def add_rounded(self, terms: Terms) -> int:
+    def add_rounded(self, terms: Terms, equation: int = AT_MOST) -> int:
         """The linear combination of ``terms``, its right side rounded to the next whole number that it allows.
 
-        An equation is taken as an upper bound.
+        Parameters
+        ----------
+        equation:
+            The sense in which an equation is taken, as VIPR rounds none.
         """
         sense, right, form = self.combined(terms)
         assert self.whole(form), "only a form that is whole at every point can be rounded"
         if sense == EQUAL:
-            return self.add_rounded({self.add_stated(Constraint(AT_MOST, right, form), terms): fmpq(1)})
+            return self.add_rounded({self.add_stated(Constraint(equation, right, form), terms): fmpq(1)})
         return self.add_stated(Constraint(sense, ceiling(right) if sense > 0 else floor(right), form), terms, "rnd")
 
     def add_stated(self, constraint: Constraint, terms: Terms, why: str = "lin") -> int:
         """The linear combination of ``terms`` (rounded for ``"rnd"``), which the caller has computed."""
         text = "".join([f" {position} {factor}" for position, factor in terms.items()])
-        return self._derived(constraint, f"{why} {len(terms)}{text}", terms)
+        return self._derived(constraint, f"{why} {len(terms)}{text}")
 
     def add_solution(self, value: Rational) -> int:
         """The objective is at most ``value``, its value at the solution in the certificate."""
-        return self._derived(Constraint(AT_MOST, value, self.objective), "sol", ())
+        return self._derived(Constraint(AT_MOST, value, self.objective), "sol")
 
     def assume(self, sense: int, right: Rational, form: Form) -> int:
         """An assumption: one side of a split."""
-        return self._derived(Constraint(sense, right, form), "asm", ())
+        return self._derived(Constraint(sense, right, form), "asm")
 
     def add_split(self, constraint: Constraint, below: tuple[int, int], above: tuple[int, int]) -> int:
         """A constraint that follows on both sides of a split.
@@ -153,16 +196,29 @@ class Derivations:
         below, above:
             Position of what follows on that side, and of its assumption, ``form <= b`` and ``form >= b + 1``.
         """
-        return self._derived(constraint, f"uns {below[0]} {below[1]} {above[0]} {above[1]}", (*below, *above))
+        return self._derived(constraint, f"uns {below[0]} {below[1]} {above[0]} {above[1]}")
 
-    def _derived(self, constraint: Constraint, reason: str, used: Iterable[int]) -> int:
-        position = len(self.constraints)
-        for other in used:
-            self.last_use[other] = position
+    def _derived(self, constraint: Constraint, reason: str) -> int:
         self.constraints.append(constraint)
-        self.last_use.append(-1)
         self.reasons.append(reason)
-        return position
+        return len(self.constraints) - 1
+
+
+def _places(words: Sequence[str]) -> range:
+    """Where a reason has positions: after ``uns``, or as every other word after the number of terms."""
+    return range(1, 5) if words[0] == "uns" else range(2, len(words), 2)
+
+
+def _positions(reason: str) -> list[int]:
+    words = reason.split()
+    return [int(words[i]) for i in _places(words)]
+
+
+def _renumbered(reason: str, place: Mapping[int, int]) -> str:
+    words = reason.split()
+    for i in _places(words):
+        words[i] = str(place[int(words[i])])
+    return " ".join(words)
 
 
 def is_whole(value: Rational) -> bool:

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from hetopt.data.array_types import Floats
 from hetopt.data.rationals import digits, rational, simple_fractions
-from hetopt.errors import InvalidFormulation, NotSolved
+from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import (
     AT_LOWER,
@@ -35,12 +35,13 @@ from hetopt.programs.linear import (
     main_priority,
 )
 from hetopt.solving.derivations import Form
+from hetopt.solving.exact_integer import IntegerProgram, infeasibility, integer_optimum
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.linear_proof import linear_proof
 from hetopt.solving.options import DEFAULT, Options
 from hetopt.solving.rational_program import ExactRow, RationalProgram, entries, fraction, ratio, read
-from hetopt.solving.rational_simplex import Check, InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.solving.refinement import refined
 from hetopt.solving.vipr_file import Proof
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
@@ -92,12 +93,24 @@ class ExactOptimum:
     optima: tuple[Fraction, ...]
     program: LinearProgram
     steps: int
-    _prove: Callable[[], Proof] = field(repr=False)
+    _prove: Callable[[], Proof] | None = field(repr=False)
 
     @cached_property
     def proof(self) -> Proof:
-        """The constraints of the program, and those that lead to the optimum."""
+        """The constraints of the program, and those that lead to the optimum.
+
+        Raises
+        ------
+        InvalidOption
+            The optimum comes from another process, which does not send the proof.
+        """
+        if self._prove is None:
+            raise InvalidOption("the proof of an optimum is not pickled; write it in the process that solves")
         return self._prove()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Omit the proof, which may be large."""
+        return {**{key: value for key, value in self.__dict__.items() if key != "proof"}, "_prove": None}
 
     def write(self, path: str | Path, comments: Mapping[str, str] | None = None, *, overwrite: bool = False) -> None:
         """Write the proof as a file in VIPR's format, which :func:`hetopt.check` and other checkers verify.
@@ -148,13 +161,16 @@ class ExactOptimum:
     def agreeing_with(self, point: Point) -> ExactOptimum:
         """This optimum, if it agrees with ``point``, a float optimum of a program with the same rows.
 
+        An integer program's float optimum may be wrong, so it need not agree.
+
         Raises
         ------
         NotSolved
             See :func:`exact_optimum`; status ``"inexact"``.
         """
         found, expected = float(self.objective), point.main.objective
-        if point.status == "optimal" and abs(found - expected) > EQUAL * scale(found, expected):
+        linear = not point.program.integer.any()
+        if linear and point.status == "optimal" and abs(found - expected) > EQUAL * scale(found, expected):
             raise NotSolved(
                 f"read as fractions the optimum is {found:.9g}, in floats {expected:.9g}: the program leaves no room "
                 f"for the rounding of its coefficients; {SHORTER}",
@@ -242,10 +258,10 @@ def _bound(value: Any) -> Rational | None:
 
 @dataclass(frozen=True)
 class _Context:
-    """Context of all steps: the exact data, and the check of the time limit."""
+    """Context of all steps: the exact data, and options, of which only the time limit is used."""
 
     known: ExactData
-    check: Check
+    options: Options
 
 
 def exact_optimum_of(compiled: Compiled, point: Point, options: Options) -> ExactOptimum:
@@ -282,7 +298,7 @@ def exact_optimum(
     base, objectives = _without_kept(point.program)
     if base.integer.any():
         return _integer(_with_all(base, every), objectives, point.x, options, known)
-    context = _Context(known, options.check_time)
+    context = _Context(known, options)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
         optima, more = _in_order(base, objectives, start, context)
@@ -308,18 +324,9 @@ def _integer(
     base: LinearProgram, objectives: Sequence[Objective], x: Floats, options: Options, known: ExactData
 ) -> ExactOptimum:
     """The exact optimum of a program with integer columns, near ``x``."""
-    from hetopt.solving.exact_integer import integer_optimum
-
-    rational = RationalProgram.of(base, known.rows(base.row_names))
-    found = integer_optimum(
-        rational,
-        [known.cost(one) for one in objectives],
-        base.col_names,
-        x,
-        options,
-        partial(_with_sums, base, options),
-    )
-    values = [fraction(v) + known.offset(one) for v, one in zip(found.values, objectives, strict=True)]
+    what = _integer_program(base, objectives, options, known)
+    found = integer_optimum(what, x, options)
+    values = [fraction(v) + offset for v, offset in zip(found.values, what.offsets, strict=True)]
     priorities = [objective.priority for objective in objectives]
     main, exact = priorities.index(main_priority(priorities)), _array(found.x)
     return ExactOptimum(
@@ -355,19 +362,28 @@ def point_despite(
     NotSolved
         ``error``. It has the proof unless the time limit is exceeded.
     """
-    from hetopt.solving.exact_integer import infeasibility
-
     if error.status != "infeasible":
         raise error
+    options = options.started()
     every = None if compiled is None else compiled.all_lazy_rows()
     known = ExactData() if compiled is None else CompiledData(compiled, every)
-    base, objectives = _with_all(_without_kept(program)[0], every), program.objectives
-    options = options.started()
-    rational = RationalProgram.of(base, known.rows(base.row_names))
-    find = partial(_with_sums, base, options)
-    x = infeasibility(rational, known.cost(objectives[-1]), base.col_names, options, find, error)
+    plain, objectives = _without_kept(program)
+    base = _with_all(plain, every)
+    x = infeasibility(_integer_program(base, objectives, options, known), options, error)
     value = program.objective(x)
     return Point(base.with_objectives(*objectives), x, value, value, "time_limit")
+
+
+def _integer_program(
+    base: LinearProgram, objectives: Sequence[Objective], options: Options, known: ExactData
+) -> IntegerProgram:
+    return IntegerProgram(
+        program=RationalProgram.of(base, known.rows(base.row_names)),
+        costs=[known.cost(one) for one in objectives],
+        offsets=[known.offset(one) for one in objectives],
+        names=base.col_names,
+        find=partial(_with_sums, base, options),
+    )
 
 
 def _with_sums(base: LinearProgram, options: Options, sums: Sequence[tuple[Form, Rational]]) -> Floats | None:
@@ -414,13 +430,13 @@ def _optimum(
     base: LinearProgram, rational: RationalProgram, start: Basis | None, context: _Context, limit: int | None = None
 ) -> tuple[Vertex, int]:
     """The exact optimum of ``rational``, starting from the optimal basis of a float solver."""
-    context.check()
+    context.options.check_time()
     try:
-        vertex = refined(_float_vertex(base, rational, start))
+        vertex = refined(_float_vertex(base, rational, start, context.options), context.options)
         try:
-            return maximise(vertex, limit, context.check)
+            return maximise(vertex, limit, context.options.check_time)
         except SingularError:
-            return maximise(Vertex.of_rows(rational), limit, context.check)
+            return maximise(Vertex.of_rows(rational), limit, context.options.check_time)
     except InfeasibleError:
         raise NotSolved(
             f"read as fractions, the program is infeasible: it holds only within tolerances; {SHORTER}", "infeasible"
@@ -429,8 +445,8 @@ def _optimum(
         raise NotSolved.unbounded() from None
 
 
-def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis | None) -> Vertex:
-    session = Session(rational.floats(base).scaled(), Options(method="simplex"))
+def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis | None, options: Options) -> Vertex:
+    session = Session(rational.floats(base).scaled(), options.for_simplex())
     session.set_tolerance(FINE)
     if start is not None:
         session.start_at(start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from hetopt.solving.rational_simplex import InfeasibleError, UnboundedError, Ver
 from hetopt.solving.vipr_file import Proof
 
 Find: TypeAlias = Callable[[Sequence[tuple[Form, Rational]]], Floats | None]
-"""Finds a (columns,) whole point at which each of these sums has its value, in floats; None if there is none."""
+"""Finds a (columns,) whole point of the program at which these forms have these values; None if it finds none."""
 
 
 class IntegerOptimum(NamedTuple):
@@ -36,108 +37,125 @@ class IntegerOptimum(NamedTuple):
     proof: Proof
 
 
-def integer_optimum(
-    program: RationalProgram,
-    costs: Sequence[Sequence[Rational]],
-    names: Sequence[str],
-    start: Floats,
-    options: Options,
-    find: Find,
-) -> IntegerOptimum:
+@dataclass(frozen=True, eq=False)
+class IntegerProgram:
+    """A program with integer columns.
+
+    Attributes
+    ----------
+    program:
+        The program in rationals.
+    costs:
+        For each objective its (columns,) coefficients; they are maximised in this order.
+    offsets:
+        Their constants.
+    names:
+        (columns,) names.
+    find:
+        Finds a point at which forms have given values.
+    """
+
+    program: RationalProgram
+    costs: Sequence[Sequence[Rational]]
+    offsets: Sequence[Fraction]
+    names: Sequence[str]
+    find: Find
+
+    @property
+    def forms(self) -> list[Form]:
+        """The objectives, minimised."""
+        return [{j: -v for j, v in enumerate(cost) if v} for cost in self.costs]
+
+
+def integer_optimum(what: IntegerProgram, start: Floats, options: Options) -> IntegerOptimum:
     """The exact optimum of a program with integer columns.
 
     Parameters
     ----------
-    program:
-        The program.
-    costs:
-        For each objective its (columns,) coefficients; they are maximised in this order.
     start:
         (columns,) a good point in floats.
     options:
         Only the time limit is used.
-    find:
-        Finds a point for values of sums of columns.
 
     Raises
     ------
     NotSolved
-        No point with the whole values of ``start`` satisfies the program, status ``"inexact"``; or the time limit is
-        exceeded, then the error has the bound that is proven.
+        No point satisfies the program exactly, status ``"inexact"``; or the time limit is exceeded, then the error has
+        the bound that is proven.
     """
-    forms: list[Form] = [{j: -v for j, v in enumerate(cost) if v} for cost in costs]
-    derived = Derivations(program, forms[:-1])
-    values = list[Rational]()
-    x: list[Rational] | None = None
+    forms = what.forms
+    derived = Derivations(what.program, forms[:-1])
+    values, x = list[Rational](), list[Rational]()
     for k, form in enumerate(forms):
-        stage = _Stage(derived, costs[: k + 1], options, find)
-        x = stage.near(start if x is None else x)
+        stage = _Stage(derived, what.costs[: k + 1], options, what.find)
+        x = stage.completed(x) if k else stage.first(start)
         derived.objective, kept = form, derived.kept[k] if k < len(derived.kept) else None
         try:
             x = stage.proven(kept, x)
         except OutOfTime as stopped:
-            raise _out_of_time(options, -_value(form, x), stopped.bound, (k, len(forms))) from None
+            best = fraction(-_value(form, x)) + what.offsets[k]
+            bound = None if stopped.bound is None else fraction(-stopped.bound) + what.offsets[k]
+            raise _out_of_time(options, best, bound, (k, len(forms))) from None
         values.append(-_value(form, x))
-    assert x is not None
-    return IntegerOptimum(x, values, Proof(derived, names, derived.objective, x, -values[-1]))
+    if not derived.satisfied_by(x) or values != [-_value(form, x) for form in forms]:
+        raise NotSolved("the point that is proven to be optimal does not satisfy the program", "error")
+    return IntegerOptimum(x, values, Proof(derived, what.names, derived.objective, x, -values[-1]))
 
 
 def _value(form: Form, x: Sequence[Rational]) -> Rational:
     return sum((v * x[j] for j, v in form.items() if x[j]), ZERO)
 
 
-def infeasibility(
-    program: RationalProgram,
-    cost: Sequence[Rational],
-    names: Sequence[str],
-    options: Options,
-    find: Find,
-    error: NotSolved,
-) -> Floats:
-    """A (columns,) point of a program that a float solver calls infeasible; else its ``error``, with the proof.
+def _out_of_time(options: Options, best: Fraction, bound: Fraction | None, stage: tuple[int, int]) -> NotSolved:
+    """The error with the ``best`` value found and the ``bound`` on an objective, ``stage`` is its (number, of)."""
+    number, of = stage
+    which = "the objective" if of == 1 else f"objective {number + 1} of {of}"
+    known = "nothing is proven" if bound is None else f"it is proven to be at most {float(bound):.9g}"
+    error = NotSolved(
+        f"{which} is not proven within time_limit={options.time_limit:g} s: the best solution found has "
+        f"{number_text(best)}, and {known}; raise the limit",
+        "time_limit",
+    )
+    error.objective, error.bound = best, bound
+    return error
 
-    Parameters
-    ----------
-    cost:
-        (columns,) coefficients of the objective, maximised, which is stated in the proof.
+
+def infeasibility(what: IntegerProgram, options: Options, error: NotSolved) -> Floats:
+    """A (columns,) point of a program that a float solver calls infeasible; else its ``error``, with the proof.
 
     Raises
     ------
     NotSolved
         ``error``, with the proof unless the time limit is exceeded.
     """
-    derived = Derivations(program)
-    stage = _Stage(derived, [[ZERO] * program.shape[1]], options, find)
+    derived = Derivations(what.program)
     try:
-        x = stage.feasible()
+        x = _Stage(derived, [], options, what.find).feasible()
     except (OutOfTime, NotSolved):
         raise error from None
     if x is None:
-        error.proof = Proof(derived, names, {j: -v for j, v in enumerate(cost) if v}, None, ZERO)
+        error.proof = Proof(derived, what.names, what.forms[-1], None, ZERO)
         raise error
     return np.array([float(v) for v in x])
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """One objective, the last of ``costs``, with those before it."""
+    """One objective, the last of ``costs``, with those before it; none: any point is sought."""
 
     derived: Derivations
     costs: Sequence[Sequence[Rational]]
     options: Options
     find: Find
 
-    def near(self, x: Sequence[Rational] | Floats) -> list[Rational]:
-        """The point with the same whole values that is best for these objectives in order.
-
-        Columns that are not whole take the exact optimum of what is left of the program.
-        """
+    def completed(self, x: Sequence[Rational] | Floats) -> list[Rational]:
+        """The point with the same integer columns whose other columns are best for these objectives in order."""
         program = self.derived.program
         places = [j for j, whole in enumerate(program.integer) if whole]
         whole = [v if isinstance(v, fmpq) else fmpq(round(v)) for v in map(x.__getitem__, places)]
         left = program.within((j, v, v) for j, v in zip(places, whole, strict=True))
         try:
-            for cost in self.costs:
+            for cost in self.costs or [[ZERO] * program.shape[1]]:
                 vertex, _ = maximise(Vertex.of_rows(left.with_cost(cost)), None, self.options.check_time)
                 left = vertex.face()
         except (InfeasibleError, SingularError):
@@ -148,6 +166,18 @@ class _Stage:
         except UnboundedError:
             raise NotSolved.unbounded() from None
         return list(vertex.value[: program.shape[1]])
+
+    def first(self, start: Floats) -> list[Rational]:
+        """The completed ``start``, or if it satisfies the program only within tolerances, that of another point."""
+        try:
+            return self.completed(start)
+        except NotSolved as error:
+            if error.status != "inexact":
+                raise
+            x = _Stage(Derivations(self.derived.program), [], self.options, self.find).feasible()
+            if x is None:
+                raise
+        return self.completed(x)
 
     def proven(self, kept: int | None, x: list[Rational]) -> list[Rational]:
         """``x``, or a better point, with a proof that none is better.
@@ -166,7 +196,7 @@ class _Stage:
             cutoff = derived.add_solution(value) if kept is None else derived.keep(kept, value)
             core = full_core(derived, cutoff)
             try:
-                prove(summed(core) if alike else core, self.options)
+                derived.ends.append(prove(summed(core) if alike else core, self.options))
             except Improved as better:
                 derived.truncate(length)
                 found = self._point(better.sums)
@@ -184,7 +214,7 @@ class _Stage:
         for alike in (True, False):
             core = full_core(derived, None)
             try:
-                prove(summed(core) if alike else core, self.options)
+                derived.ends.append(prove(summed(core) if alike else core, self.options))
             except Improved as better:
                 derived.truncate(derived.stated)
                 if (found := self._point(better.sums)) is not None:
@@ -194,26 +224,14 @@ class _Stage:
         raise AssertionError("a point of the program is found")
 
     def _point(self, sums: Sequence[tuple[Form, Rational]]) -> list[Rational] | None:
-        """A point of the program with these sums; None if there is none."""
+        """A point of the program with these sums, optimal for the earlier objectives; None if none is found."""
+        derived = self.derived
         if all(len(form) == 1 for form, _ in sums):
-            x = {j: v for form, v in sums for j in form}
-            return [x[j] for j in range(len(x))]
-        found = self.find(sums)
+            value = {j: v for form, v in sums for j in form}
+            return [value[j] for j in range(len(value))]
+        earlier = [derived.constraints[at] for at in derived.kept[: max(0, len(self.costs) - 1)]]
+        found = self.find([*sums, *((form, right) for _, right, form in earlier)])
         with suppress(NotSolved):
-            return None if found is None else self.near(found)
+            if found is not None and derived.satisfied_by(x := self.completed(found)):
+                return x
         return None
-
-
-def _out_of_time(options: Options, value: Rational, bound: Rational | None, stage: tuple[int, int]) -> NotSolved:
-    """``value`` of the best solution and ``bound`` on the minimised objective, of which ``stage`` is (number, of)."""
-    number, of = stage
-    which = "the objective" if of == 1 else f"objective {number + 1} of {of}"
-    best = number_text(fraction(value))
-    known = "nothing is proven" if bound is None else f"it is proven to be at most {float(-bound):.9g}"
-    error = NotSolved(
-        f"{which} is not proven within time_limit={options.time_limit:g} s: the best solution found has {best}, and "
-        f"{known}; raise the limit",
-        "time_limit",
-    )
-    error.objective, error.bound = fraction(value), None if bound is None else fraction(-bound)
-    return error

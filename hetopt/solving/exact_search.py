@@ -119,9 +119,7 @@ class Relaxation:
         program = core.program()
         self.columns = len(core.columns)
         self.row_unit = np.ones(len(core.rows)) if program.row_unit is None else program.row_unit
-        self.session = Session(
-            program.scaled(), replace(options, method="simplex", exact=False), presolve=False, explain=False
-        )
+        self.session = Session(program.scaled(), options.for_simplex(), presolve=False, explain=False, approximate=True)
         self.session.set_tolerance(PROVEN)
 
     def bound(self, changes: Sequence[tuple[int, float, float]]) -> None:
@@ -341,13 +339,16 @@ class Search:
         variable, below = split
         core = self.core
         form = core.form({variable: fmpq(1)} if variable < self.n else core.rows[variable - self.n])
-        part = 0.0 if activity is None else float(activity[variable] - below)
+        part = None if activity is None else float(activity[variable] - below)
         sides = [
             _Node(node, variable, sense, right, self.derived.assume(sense, right, form), distance, value, dual, basis)
-            for sense, right, distance in ((AT_MOST, below, part), (AT_LEAST, below + 1, 1 - part))
+            for sense, right, distance in (
+                (AT_MOST, below, 0.0 if part is None else part),
+                (AT_LEAST, below + 1, 0.0 if part is None else 1 - part),
+            )
         ]
         sides[0].sibling, sides[1].sibling = sides[1], sides[0]
-        up = part > 0.5
+        up = part is not None and part > 0.5
         return (sides[1], sides[0]) if up else (sides[0], sides[1])
 
     def _chosen(self, found: Positions, activity: Floats, value: float, basis: Basis | None) -> int:
@@ -476,7 +477,7 @@ class Search:
         basis = self.relaxation.session.basis()
         if basis is None:
             return Vertex.of_rows(program)
-        return refined(Vertex.of(program, [*basis.columns.tolist(), *basis.rows.tolist()]))
+        return refined(Vertex.of(program, [*basis.columns.tolist(), *basis.rows.tolist()]), self.options)
 
     def _close_exactly(self, node: _Node) -> bool:
         """Close a node by its optimum in rationals, or as it has no point, if possible."""

@@ -216,7 +216,10 @@ def _shorten(core: Core) -> None:
         common = math.lcm(common, int(v.q))
         if common > limit:
             break
-    core.is_exact = common <= limit and all(abs(v) * common < limit for v in core.objective)
+    largest = max((abs(v) for v in core.objective), default=ZERO) * common
+    core.is_exact = common <= limit and largest < limit
+    if core.is_exact and largest:
+        common *= 2 ** (DIGITS - int(ceiling(largest)).bit_length())  # duals are rounded to whole numbers, too
     core.scale = fmpq(common) if core.is_exact else limit / core.unit()
     core.cost, terms = list[Rational](), dict[int, Rational]()
     for j, v in enumerate(core.objective):
@@ -252,43 +255,49 @@ def _tighten(core: Core) -> None:
             if core.integer[j] and bound is not None and own is not None and not is_whole(bound):
                 at[j] = derived.add_rounded({own: fmpq(1)})
                 bounds[j] = fmpq(derived.constraints[-1].right)
-    missing = [j for j in range(n) if core.upper[j] is None]
-    if missing:
-        by_column: dict[int, list[int]] = {j: [] for j in missing}
-        for i, row in enumerate(core.rows):
-            for j in row:
-                if j in by_column:
-                    by_column[j].append(i)
-        for j in missing:
-            _imply_upper(core, j, by_column[j])
+    missing = [j for j in range(n) if core.lower[j] is None or core.upper[j] is None]
+    by_column: dict[int, list[int]] = {j: [] for j in missing}
+    for i, row in enumerate(core.rows if missing else ()):
+        for j in by_column.keys() & row.keys():
+            by_column[j].append(i)
+    for j in missing:
+        for way, bounds in ((1, core.upper), (-1, core.lower)):
+            if bounds[j] is None:
+                _imply(core, j, by_column[j], way)
 
 
-def _imply_upper(core: Core, j: int, rows: list[int]) -> None:
-    """The least upper bound of column j that one of these rows implies together with the bounds of its columns."""
+def _imply(core: Core, j: int, rows: list[int], way: int) -> None:
+    """The tightest bound of column j, upper (1) or lower (-1), by one of these rows and the bounds of its columns."""
     n = len(core.columns)
+
+    def side(factor: Rational) -> tuple[list[Rational | None], list[int | None]]:
+        return (core.upper, core.upper_at) if factor * way > 0 else (core.lower, core.lower_at)
+
     best: tuple[Rational, dict[Any, Rational]] | None = None
     for i in rows:
         row = core.rows[i]
         a = row[j]
-        side, at = (core.upper, core.upper_at) if a > 0 else (core.lower, core.lower_at)
-        if (right := side[n + i]) is None:
+        bounds, places = side(a)
+        if (right := bounds[n + i]) is None:
             continue
-        terms: dict[Any, Rational] = {at[n + i]: 1 / a}
+        terms: dict[Any, Rational] = {places[n + i]: 1 / a}
         total = right / a
         for k, v in row.items():
             if k == j:
                 continue
-            bounds, places = (core.lower, core.lower_at) if v / a > 0 else (core.upper, core.upper_at)
+            bounds, places = side(-v / a)
             if (bound := bounds[k]) is None:
                 break
             terms[places[k]] = terms.get(places[k], ZERO) - v / a
             total -= v / a * bound
         else:
-            if best is None or total < best[0]:
+            if best is None or (total - best[0]) * way < 0:
                 best = (total, terms)
     if best is not None:
-        core.upper_at[j] = (core.derived.add_rounded if core.integer[j] else core.derived.add)(best[1])
-        core.upper[j] = fmpq(core.derived.constraints[-1].right)
+        derived = core.derived
+        at = derived.add_rounded(best[1], -way) if core.integer[j] else derived.add(best[1])
+        bounds, places = side(fmpq(1))
+        bounds[j], places[j] = fmpq(derived.constraints[at].right), at
 
 
 def rounded_duals(core: Core, dual: Floats) -> list[Rational]:
@@ -304,10 +313,10 @@ def reduced_core(core: Core, y: list[Rational]) -> Core:
     reduced, bound = core.bounded(core.cost, y)
     if bound is None or core.cutoff is None:
         return core
-    gap, fixed = core.right - bound, dict[int, bool]()
-    for j, r in enumerate(reduced):
-        if core.integer[j] and abs(r) > gap:
-            fixed[j] = r < 0
+    gap = core.right - bound
+    fixed = {j: bool(r < 0) for j, r in enumerate(reduced) if core.integer[j] and abs(r) > gap}
+    if len(fixed) == len(core.columns):
+        fixed.popitem()  # HiGHS solves no program without columns
     return _Fixing(core, core.cutoff, y, reduced, fixed).core() if fixed and gap >= 0 else core
 
 

@@ -59,6 +59,6 @@ def linear_proof(
         if k < len(derived.kept):
             derived.keep(derived.kept[k], value)
         derived.objective = forms[k]
-        derived.add_stated(Constraint(AT_LEAST, value, forms[k]), terms)
+        derived.ends.append(derived.add_stated(Constraint(AT_LEAST, value, forms[k]), terms))
     x = list(optima[-1].value[:n])
     return Proof(derived, names, derived.objective, x, -optima[-1].objective())

@@ -99,6 +99,10 @@ class Options:
         limit = None if self.left is None else self.left / 2
         return replace(self, exact=False, gap=0.0, time_limit=limit, deadline=None).started()
 
+    def for_simplex(self) -> Options:
+        """HiGHS's simplex method within the time limit."""
+        return Options(method="simplex", seed=self.seed, time_limit=self.time_limit, deadline=self.deadline)
+
     def check_time(self) -> None:
         """Raise :class:`~hetopt.errors.NotSolved` if the time limit is exceeded before a usable point is found."""
         if self.left == 0:

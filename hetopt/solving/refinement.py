@@ -31,14 +31,20 @@ LARGEST = 10.0**6
 """Magnified numbers are cut off here: they are far from mattering."""
 
 
-def refined(vertex: Vertex) -> Vertex:
-    """``vertex``, or one with fewer variables out of bounds or of attractive reduced cost."""
+def refined(vertex: Vertex, options: Options) -> Vertex:
+    """``vertex``, or one with fewer variables out of bounds or of attractive reduced cost.
+
+    Parameters
+    ----------
+    options:
+        Only the time limit is used.
+    """
     with suppress(NotSolved, SingularError):
         errors = _errors(vertex)
         for _ in range(ROUNDS):
             if errors <= FEW:
                 break
-            other = _corrected(vertex)
+            other = _corrected(vertex, options)
             fewer = _errors(other)
             if fewer >= errors:
                 break
@@ -50,7 +56,7 @@ def _errors(vertex: Vertex) -> int:
     return len(vertex.outside()) + len(vertex.attractive())
 
 
-def _corrected(vertex: Vertex) -> Vertex:
+def _corrected(vertex: Vertex, options: Options) -> Vertex:
     """The optimal basis of the magnified program, whose columns are the columns and rows of the original."""
     program, (m, n) = vertex.program, vertex.program.shape
     wrong = max((abs(vertex.price[j]) for j in vertex.attractive()), default=fmpq(1))
@@ -68,7 +74,7 @@ def _corrected(vertex: Vertex) -> Vertex:
         col_lower=_floats(lower, -np.inf),
         col_upper=_floats(upper, np.inf),
     )
-    session = Session(magnified, Options(method="simplex"), presolve=False, explain=False)
+    session = Session(magnified, options.for_simplex(), presolve=False, explain=False, approximate=True)
     session.set_tolerance(FINE)
     session.start_at(Basis(lambda: (vertex.status, [AT_LOWER] * m)))
     basis = session.solve().basis

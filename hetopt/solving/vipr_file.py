@@ -15,6 +15,9 @@ from hetopt.programs.encoded_names import mps_name
 from hetopt.solving.derivations import LETTER, Constraint, Derivations, Form
 from hetopt.solving.kernel import Rational
 
+LONGEST = 10_000
+"""Most characters of a line of comments."""
+
 
 @dataclass(frozen=True, eq=False)
 class Proof:
@@ -54,7 +57,8 @@ class Proof:
         """The lines of the file; ``comments``: key -> text, on lines ``% key: text`` at the beginning."""
         derived, objective = self.derived, self.objective
         for key, text in comments.items():
-            yield f"% {key}: {text}".encode("ascii", "backslashreplace").decode().replace("\n", " ")
+            line = " ".join(f"% {key}: {text}".split())
+            yield line.encode("ascii", "backslashreplace").decode()[:LONGEST]
         yield "VER 1.0"
         yield f"VAR {len(self.names)}"
         yield from map(mps_name, self.names)
@@ -71,10 +75,10 @@ class Proof:
         else:
             yield from (f"RTP range {self.value} {self.value}", "SOL 1")
             yield f"best {_form({j: v for j, v in enumerate(self.x) if v})}"
-        yield f"DER {len(derived.reasons)}"
-        for i, reason in enumerate(derived.reasons, derived.stated):
-            constraint = derived.constraints[i]
-            yield f"C{i} {_text(constraint, objective)} {{ {reason} }} {derived.last_use[i]}"
+        needed = derived.needed()
+        yield f"DER {len(needed)}"
+        for i, (constraint, reason, last_use) in enumerate(needed, derived.stated):
+            yield f"C{i} {_text(constraint, objective)} {{ {reason} }} {last_use}"
 
 
 def _text(constraint: Constraint, objective: Form) -> str:
