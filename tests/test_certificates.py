@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import re
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from scipy import sparse
 import hetopt
 from hetopt import InvalidCertificate, exact_optimum
 from hetopt.checking import vipr
+from hetopt.checking.certificates import source_of
 from hetopt.models import fft, hadar, oef
 from hetopt.models.asrpt import MinimumAlpha
 from hetopt.programs.linear import LinearProgram, Objective
@@ -79,7 +81,7 @@ CASES: dict[str, Callable[[], Any]] = {
 def certified(name: str) -> tuple[str, tuple[Any, ...], tuple[Fraction, ...]]:
     """The text of the certificate, what it is of, and the optima; with all kinds of cuts."""
     what = CASES[name]()
-    with patch("hetopt.solving.exact_root.FIRST", 0):
+    with patch("hetopt.solving.exact_root.NODES_BEFORE_CUTS", 0):
         if len(what) == 2:
             exact = hetopt.solve(*what, exact=True).certificate.exact
         else:
@@ -170,7 +172,7 @@ def test_the_smallest_certificate(tmp_path: Path) -> None:
         ("VER 1.0 VAR 2 x x INT 0", "gives two variables the same name"),
         ("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1e999999999", "instead of a number such as -5/2"),
         ("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1/0", "instead of a number such as -5/2"),
-        ("VER 1.0 VAR 1 x INT 0 OBJ min 2 0 1 0 1", "has variable 0 twice in a form"),
+        ("VER 1.0 VAR 1 x INT 0 OBJ min 2 0 1 0 1", "has a variable twice in a form"),
         (HEAD + "RTP range 1 inf SOL 0 DER 0", "does not end with the bound that it states"),
         (HEAD + "RTP range 1 1 SOL 0 DER 0", "has no solution as good as it states"),
         (HEAD + "RTP range 1 1 SOL 1 s 1 0 1/2 DER 0", "has a solution that is not whole"),
@@ -179,7 +181,7 @@ def test_the_smallest_certificate(tmp_path: Path) -> None:
         (HEAD + SOLVED + "DER 1 C1 G 1 1 0 1 { lin 1 0 1 } -1", "does not follow from its reason"),
         (HEAD + SOLVED + "DER 1 C1 G 1 1 0 1 { asm } -1", "ends with a constraint that rests on assumptions"),
         (HEAD + SOLVED + "DER 1 C1 G 1 1 0 1 { rnd 1 1 1 } -1", "refers to constraint 1, which is not there"),
-        (HEAD + SOLVED + "DER 1 C1 G 1 1 0 1 { rnd 2 0 1 0 1 } -1", "uses constraint 0 twice"),
+        (HEAD + SOLVED + "DER 1 C1 G 1 -1 0 1 { lin 1 0 1 } -1", "has '-1' instead of a number of variables"),
         (HEAD + SOLVED + "DER 1 C1 G 1 1 0 1 { { rnd 1 0 1 } } -1", "has '{' after '{' instead of asm"),
         (HEAD + SOLVED + "DER 2 C1 L 1 OBJ { sol } -1 C2 G 1 OBJ { lin 2 0 1 1 1 } -1", "of the opposite direction"),
         (HEAD + SOLVED + "DER 1 C1 G 1 1 0 1 { rnd 1 0 1 } -1 C2", "goes on after its 1 derived constraints"),
@@ -332,5 +334,51 @@ def test_sums_of_fractions_with_long_denominators_are_refused(tmp_path: Path) ->
     file = tmp_path / "long.vipr"
     problem = f"VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1 CON 3 3 {stated}"
     file.write_text(f"{problem} {SOLVED} DER 1 D G 1 1 0 1 {{ lin 3 0 1 1 1 2 1 }} -1")
-    with pytest.raises(InvalidCertificate, match="whose sum has a denominator of more than 400000 bits"):
+    with pytest.raises(InvalidCertificate, match="has numbers whose sums take too much memory"):
         hetopt.check(file)
+
+
+def test_sums_that_take_too_much_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long number times a form of many variables."""
+    monkeypatch.setattr(vipr, "MEMORY", 10**8)
+    n, file = 10_000, tmp_path / "wide.vipr"
+    form = " ".join(f"{j} 1" for j in range(n))
+    problem = f"VER 1.0 VAR {n} {' '.join(f'x{j}' for j in range(n))} INT 0 OBJ min {n} {form} CON 1 0 C0 G 0 OBJ"
+    file.write_text(f"{problem} RTP range 0 inf SOL 0 DER 1 D G 0 OBJ {{ lin 1 0 {'9' * 90_000} }} -1")
+    with pytest.raises(InvalidCertificate, match="has numbers whose sums take too much memory"):
+        hetopt.check(file)
+
+
+def test_what_is_not_proven_is_not_called_proven(tmp_path: Path) -> None:
+    file = tmp_path / "open.vipr"
+    file.write_text("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1 CON 0 0 RTP range -inf inf SOL 0 DER 0")
+    found = hetopt.check(file)
+    assert not found.proven
+    assert str(found) == "the minimum is between -inf and inf (1 variable, 0 constraints, 0 steps)"
+    long = f"{3 * 10**400 + 1}/3"
+    stated = f"VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1 CON 1 1 C0 G {long} 1 0 1"
+    file.write_text(f"{stated} RTP range {long} {long} SOL 1 s 1 0 {long} DER 1 D G {long} OBJ {{ lin 1 0 1 }} -1")
+    assert str(hetopt.check(file)).startswith("the minimum is about 1.00000e+400 (")
+
+
+def test_only_the_first_comments_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "comments.vipr"
+    file.write_text("".join(f"% {i}: \n" for i in range(100_000)))
+    assert len(source_of(file)) == 100
+
+
+def test_columns_need_names_of_their_own(tmp_path: Path) -> None:
+    one = np.ones(1)
+    program = LinearProgram.of(np.ones(2), sparse.csr_array([[1.0, 1.0]]), one, one, col_names=["x", "x"])
+    with pytest.raises(hetopt.InvalidFormulation, match="different names"):
+        exact_optimum(hetopt.optimise(program)).write(tmp_path / "names.vipr")
+
+
+@pytest.mark.parametrize("name", ["round 0", "cooperative"])
+def test_exact_results_are_pickled_without_their_proof(name: str) -> None:
+    what = CASES[name]()
+    found = hetopt.solve(*what, exact=True)
+    copied = pickle.loads(pickle.dumps(found)).certificate.exact
+    assert copied.optima == found.certificate.exact.optima
+    with pytest.raises(hetopt.InvalidOption, match="not pickled"):
+        _ = copied.proof

@@ -34,12 +34,14 @@ from hetopt.solving.exact import point_despite
 from hetopt.solving.exact_root import prove
 from hetopt.solving.exact_search import Relaxation
 from hetopt.solving.gomory_cuts import add_gomory_cuts
+from hetopt.solving.highs import Session
 from hetopt.solving.integer_core import Core, full_core
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import RationalProgram
 from hetopt.solving.vipr_file import Proof
 
+NODES = "hetopt.solving.exact_root.NODES_BEFORE_CUTS"
 TENTHS = st.integers(-30, 30).map(lambda v: v / 10)
 
 
@@ -65,10 +67,12 @@ Box = tuple[tuple[int, int], ...]
 def whole_points(program: LinearProgram, box: Box | None = None) -> Iterator[tuple[int, ...]]:
     """All points of whole numbers in the box; None: that of the bounds, which begin at 0."""
     rows = [[rational(v) for v in row] for row in program.A.toarray().tolist()]
+    lower, upper = (
+        [rational(v) if np.isfinite(v) else v for v in side.tolist()] for side in (program.row_lower, program.row_upper)
+    )
     for x in itertools.product(*(range(a, b + 1) for a, b in box or ((0, int(u)) for u in program.col_upper.tolist()))):
         sums = [sum(a * v for a, v in zip(row, x, strict=True)) for row in rows]
-        bounds = zip(program.row_lower.tolist(), sums, program.row_upper.tolist(), strict=True)
-        if all(low <= total <= high for low, total, high in bounds):
+        if all(low <= total <= high for low, total, high in zip(lower, sums, upper, strict=True)):
             yield x
 
 
@@ -125,6 +129,7 @@ def feasible_programs(draw: st.DrawFn) -> tuple[LinearProgram, Box, tuple[int, .
     return replace(program.with_objectives(*objectives), col_lower=col_lower, col_upper=col_upper), box, x
 
 
+@settings(max_examples=examples(100, 3_000))
 @given(
     feasible_programs(),
     st.booleans(),
@@ -146,7 +151,11 @@ def test_of_any_program_from_any_start(
         hetopt.optimise(program, Options(gap=0.0)) if solved else Point(program, np.array(x), 0.0, 0.0, "time_limit")
     )
     core = "hetopt.solving.integer_core"
-    with patch("hetopt.solving.exact_root.FIRST", first), patch(f"{core}.FEW", few), patch(f"{core}.DIGITS", digits):
+    with (
+        patch("hetopt.solving.exact_root.NODES_BEFORE_CUTS", first),
+        patch(f"{core}.FEW", few),
+        patch(f"{core}.DIGITS", digits),
+    ):
         exact = exact_optimum(point)
     assert exact.optima == enumerated(program, box)
     assert tuple(exact.x) in set(whole_points(program, box))
@@ -164,7 +173,9 @@ def test_its_file_proves_it_and_nothing_else(
     assume(best is not None)
     file = tmp_path_factory.mktemp("proof") / "proof.vipr"
     point = hetopt.optimise(program, Options(gap=0.0))
-    with patch("hetopt.solving.exact_root.FIRST", data.draw(st.sampled_from([0, 300]), label="nodes without cuts")):
+    with patch(
+        "hetopt.solving.exact_root.NODES_BEFORE_CUTS", data.draw(st.sampled_from([0, 300]), label="nodes without cuts")
+    ):
         exact_optimum(point).write(file)
     assert hetopt.check(file, program).optima == best
     other = [program.c.copy(), program.row_upper.copy(), program.A.toarray()][change]
@@ -462,3 +473,56 @@ def test_a_cooperative_optimum_has_a_file_with_all_lazy_rows(tmp_path: Path) -> 
     assert hetopt.check(tmp_path / "oef.vipr", oef.cooperative(), instance).optima == (
         found.certificate.exact.objective,
     )
+
+
+@pytest.mark.parametrize(("jobs", "machines"), [(7, 3), (9, 4), (13, 4)])
+def test_equal_jobs_on_equal_machines(jobs: int, machines: int) -> None:
+    """All machines as one would share a job; each for itself, with the number of its jobs, is decided at once."""
+    x = np.arange(jobs * machines).reshape(jobs, machines)
+    rows = np.zeros((jobs + machines, jobs * machines + 1))
+    for j in range(jobs):
+        rows[j, x[j]] = 1.0
+    for k in range(machines):
+        rows[jobs + k, x[:, k]] = 7.0
+    rows[jobs:, -1] = -1.0
+    right = np.repeat([1.0, 0.0], [jobs, machines])
+    lower, whole = np.repeat([1.0, -np.inf], [jobs, machines]), np.arange(len(rows[0])) < jobs * machines
+    most = np.where(whole, 1.0, np.inf)
+    cost = np.where(whole, 0.0, -1.0)
+    program = LinearProgram.of(cost, sparse.csr_array(rows), lower, right, col_upper=most, integer=whole)
+    exact = exact_optimum(hetopt.optimise(program), Options(time_limit=60.0))
+    assert exact.objective == -7 * -(-jobs // machines)
+
+
+def test_a_start_that_holds_only_within_tolerances_is_replaced() -> None:
+    """A float solver takes 3; 1e-9 x <= 0 allows only 0."""
+    row = sparse.csr_array([[10.0**-9]])
+    program = LinearProgram.of(np.ones(1), row, np.array([-np.inf]), np.zeros(1), col_upper=3.0, integer=True)
+    assert exact_optimum(Point(program, np.array([3.0]), 3.0, 3.0, "optimal")).objective == 0
+
+
+@given(feasible_programs(), st.integers(1, 5))
+def test_what_highs_fails_to_solve_is_solved_otherwise(
+    drawn: tuple[LinearProgram, Box, tuple[int, ...]], often: int
+) -> None:
+    """Every second or fifth relaxation, for instance."""
+    program, box, x = drawn
+    solve, calls = Session.values, itertools.count(1)
+
+    def values(self: Session) -> Any:
+        if next(calls) % often == 0:
+            raise NotSolved("HiGHS stopped with 'Unknown'", "error")
+        return solve(self)
+
+    with patch.object(Session, "values", values):
+        exact = exact_optimum(Point(program, np.array(x), 0.0, 0.0, "time_limit"))
+    assert exact.optima == enumerated(program, box)
+
+
+def test_another_solver_and_its_wrong_answer() -> None:
+    """The search is in HiGHS, whichever solver found the start; a wrong optimum is corrected."""
+    row, top = sparse.csr_array([[3.0, 5.0, 7.0]]), np.array([11.0])
+    program = LinearProgram.of(np.array([4.0, 6.0, 9.0]), row, -np.inf + top, top, col_upper=1.0, integer=True)
+    wrong = Point(program, np.zeros(3), 0.0, 0.0, "optimal")
+    exact = exact_optimum(wrong, Options(solver="gurobi"))
+    assert exact.agreeing_with(wrong).objective == 13

@@ -23,6 +23,10 @@ from hetopt.programs.linear import LinearProgram
 from hetopt.solving.exact import CompiledData, ExactData
 from hetopt.solving.kernel import Rational
 from hetopt.solving.rational_program import RationalProgram, fraction
+from hetopt.solving.vipr_file import LONGEST
+
+MOST = 100
+"""Most comments that are read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +73,8 @@ class Checked:
         elif self.proven:
             what = f"the {goal} is {exact_texts([Fraction(own.lower or 0)])}"
         else:
-            low, high = ("-inf" if v is None else number_text(Fraction(v)) for v in (own.lower, own.upper))
+            low = "-inf" if own.lower is None else exact_texts([Fraction(own.lower)])
+            high = "inf" if own.upper is None else exact_texts([Fraction(own.upper)])
             what = f"the {goal} is between {low} and {high}"
         return f"{what} ({size}, {counted(own.derived, 'step')})"
 
@@ -136,7 +141,9 @@ def source_of(path: str | Path) -> dict[str, str]:
     found = {}
     try:
         with open(path, encoding="ascii", errors="replace") as file:
-            while (line := file.readline(10_000)).startswith("%"):
+            for _ in range(MOST):
+                if not (line := file.readline(LONGEST + 1)).startswith("%"):
+                    break
                 key, _, text = line[1:].partition(":")
                 found[key.strip()] = text.strip()
     except OSError as problem:

@@ -19,12 +19,10 @@ from hetopt.errors import InvalidCertificate, UnusableFile
 
 Number: TypeAlias = int | Fraction
 Form: TypeAlias = Mapping[int, Number]  # variable -> coefficient, none of them 0
-
 SENSE = {"G": 1, "E": 0, "L": -1}
 CUTOFF = frozenset([-1])  # assumption of what holds only for solutions as good as the best one
 WHOLE, NUMBER = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+(/0*[1-9]\d*)?|-?\d*\.\d+")
-DIGITS, BITS = 100_000, 400_000  # most characters of a word, and bits of a denominator: longer ones take too long
-MEMORY, PIECE = 2_000_000_000, 1 << 16  # most bytes in all, and characters read at once
+DIGITS, BITS, MEMORY, PIECE = 10**5, 4 * 10**5, 2 * 10**9, 1 << 16  # most digits, bits of a denominator, bytes in all
 
 
 class Constraint(NamedTuple):
@@ -98,12 +96,6 @@ def _need(holds: object, message: str) -> None:
         raise InvalidCertificate(message)
 
 
-def _short(value: Number) -> Number:
-    if value.denominator.bit_length() > BITS:
-        raise InvalidCertificate(f"has fractions whose sum has a denominator of more than {BITS} bits")
-    return value
-
-
 class _Words:
     def __init__(self, file: IO[str]) -> None:
         self.file, self.last, self.comments, self.taken = file, "the beginning", list[str](), 0
@@ -121,8 +113,7 @@ class _Words:
             _need(len(rest) < DIGITS, f"has a word of more than {DIGITS} characters")
             yield from words
             piece = self.file.read(PIECE)
-        if rest:
-            yield rest
+        yield from rest.split()
 
     def word(self, *expected: str) -> str:
         """The next word, one of ``expected`` if there are any."""
@@ -131,8 +122,7 @@ class _Words:
             raise InvalidCertificate(f"ends early, after {self.last[:40]!r}")
         if expected and found not in expected:
             raise InvalidCertificate(f"has {found[:40]!r} after {self.last[:40]!r} instead of {' or '.join(expected)}")
-        self.last = found
-        self.taken += 100 + len(found)
+        self.last, self.taken = found, self.taken + 100 + len(found)
         _need(self.taken <= MEMORY, "takes too much memory")
         return found
 
@@ -153,6 +143,13 @@ class _Words:
         over, _, under = found.partition("/")
         value = Fraction(int(over), int(under)) if under else Fraction(found) if "." in found else int(found)
         return int(value) if value.denominator == 1 else value
+
+    def computed(self, value: Number) -> Number:
+        """A number that is not in the file, whose memory counts, too; long denominators also take long to add."""
+        bits = value.denominator.bit_length()
+        self.taken += (bits + value.numerator.bit_length()) // 8
+        _need(bits <= BITS and self.taken <= MEMORY, "has numbers whose sums take too much memory")
+        return value
 
 
 class _Checker:
@@ -208,8 +205,7 @@ class _Checker:
         pairs: dict[int, Number] = {}
         for _ in range(number):
             j = self.words.index(0, self.variables)
-            if j in pairs:
-                raise InvalidCertificate(f"has variable {j} twice in a form")
+            _need(j not in pairs, "has a variable twice in a form")
             pairs[j] = self.words.number() or 0
         return {j: v for j, v in pairs.items() if v}
 
@@ -219,16 +215,22 @@ class _Checker:
         length = self.words.word()
         if length == "OBJ":
             return Constraint(sense, right, self.objective)
-        _need(WHOLE.fullmatch(length), f"has {length[:40]!r} instead of a number of variables")
+        _need(WHOLE.fullmatch(length) and length[0] != "-", f"has {length[:40]!r} instead of a number of variables")
         return Constraint(sense, right, self._pairs(int(length)))
 
     def _value_of(self, x: Form, constraints: tuple[Constraint, ...]) -> Number:
         """The objective of a solution, after a check that it is one."""
         _need(all(v == int(v) for j, v in x.items() if j in self.integer), "has a solution that is not whole")
         for i, (sense, right, form, _) in enumerate(constraints):
-            over = sum(v * x[j] for j, v in form.items() if j in x) - right
+            over = self._dot(form, x) - right
             _need(over * sense >= 0 if sense else not over, f"has a solution that violates constraint {i}")
-        return sum(v * x[j] for j, v in self.objective.items() if j in x)
+        return self._dot(self.objective, x)
+
+    def _dot(self, form: Form, x: Form) -> Number:
+        total: Number = 0
+        for j in form.keys() & x.keys():
+            total = self.words.computed(total + form[j] * x[j])
+        return total
 
     def _derived(self, number: int, stated: int) -> tuple[Constraint | None, dict[int, frozenset[int]]]:
         """Check all derived constraints; return the last one, and the assumed rows that are equations."""
@@ -277,24 +279,22 @@ class _Checker:
         return i, self.live[i]
 
     def _combination(self) -> Constraint:
-        sense, form, assumed, used = 0, dict[int, Number](), frozenset[int](), set[int]()
+        sense, form, assumed, computed = 0, dict[int, Number](), frozenset[int](), self.words.computed
         right: Number = 0
         for _ in range(self.words.index()):
             (i, own), factor = self._used(), self.words.number() or 0
-            _need(i not in used, f"uses constraint {i} twice in a combination")
-            used.add(i)
             way = own.sense if factor > 0 else -own.sense if factor else 0
             _need(way * sense >= 0, f"adds constraint {i} to others of the opposite direction")
-            sense, right, assumed = sense or way, _short(right + factor * own.right), assumed | own.assumed
+            sense, right, assumed = sense or way, computed(right + factor * own.right), assumed | own.assumed
             for j, v in own.form.items() if factor else ():
-                form[j] = _short(form.get(j, 0) + factor * v)
+                form[j] = computed(form.get(j, 0) + factor * v)
         return Constraint(sense, right, {j: v for j, v in form.items() if v}, assumed)
 
     def _split(self, i: int, claim: Constraint) -> frozenset[int]:
         (_, first), (a, below), (_, second), (b, above) = (self._used() for _ in range(4))
         _need(first.dominates(claim) and second.dominates(claim), f"has constraint {i}, which one side does not imply")
         low, high = sorted([below, above], key=lambda side: side.sense)
-        whole = self._whole(low.form) and low.right == int(low.right)
         opposite = (low.sense, high.sense, low.form, low.right + 1) == (-1, 1, high.form, high.right)
+        whole = self._whole(low.form) and low.right == int(low.right)
         _need(whole and opposite, f"splits at constraint {i} into two sides that leave something out")
         return (first.assumed - {a}) | (second.assumed - {b})

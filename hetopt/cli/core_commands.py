@@ -99,7 +99,10 @@ def check(
         with console.progress(f"checking {file}"):
             found = checked(file)
     else:
-        source = source_of(file)  # it may come from others: it may name an installed policy, not import a module
+        if name is None and file.exists() and not (file.is_file() or file.is_dir()):
+            raise InvalidOption("is missing: comments are read of regular files only", "--policy")
+        # the file may come from others: it may name an installed policy, not import a module
+        source = source_of(file) if name is None else {}
         if name is None and (name := source.get("policy")) not in POLICIES.points:
             raise InvalidOption("is missing: the certificate names no policy that is installed here", "--policy")
         if policy is None and settings is None and (made := source.get("settings")):
@@ -112,7 +115,7 @@ def check(
     if as_json:
         console.print_json(found.as_dict())
         return
-    print(f"{file}: proven: {found}")
+    print(f"{file}: {'proven' if found.proven else 'no optimum is proven'}: {found}")
     if found.optima is not None:
         made = " ".join([str(name), *(settings or [])])
         print(f"its problem is the program of {made} for {instance}; optimum: {exact_texts(found.optima)}")

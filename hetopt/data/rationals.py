@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -31,16 +32,24 @@ def digits(value: Fraction) -> str:
 
 def number_text(value: float | Fraction) -> str:
     """Format a number: a Fraction exactly, or with six digits if that is too long; a float with six digits."""
-    if isinstance(value, Fraction) and (value.denominator == 1 or len(digits(value)) <= 12):
-        return digits(value)
-    return f"{float(value):.6g}"
+    if isinstance(value, Fraction):
+        if is_short(value):
+            return digits(value)
+        try:
+            return f"{float(value):.6g}"
+        except OverflowError:
+            return f"{Decimal(value.numerator) / Decimal(value.denominator):.6g}"
+    return f"{value:.6g}"
+
+
+def is_short(value: Fraction) -> bool:
+    """Whether a fraction is shown exactly."""
+    return len(digits(value)) <= (30 if value.denominator == 1 else 12)
 
 
 def exact_texts(values: Iterable[Fraction]) -> str:
     """Format Fractions exactly, or if that is too long as ``about`` six digits; separated by commas."""
-    return ", ".join(
-        number_text(v) if v.denominator == 1 or len(digits(v)) <= 12 else f"about {number_text(v)}" for v in values
-    )
+    return ", ".join(number_text(v) if is_short(v) else f"about {number_text(v)}" for v in values)
 
 
 def change_text(before: float | Fraction, after: float | Fraction) -> str:

@@ -77,7 +77,7 @@ def solve(
             instance, _options(options, settings)
         )
     if options is not None or settings:
-        hint = "leave out the options of the solver"
+        hint = "leave out the options of the solver, exact and certificate among them"
         if isinstance(getattr(what, "options", None), Options):
             hint = "options of its own solver are its setting options={gap: 0.01}, for instance"
         raise InvalidOption(f"{type(what).__name__} is a procedure, not a program for a solver; {hint}")

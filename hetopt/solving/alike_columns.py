@@ -3,7 +3,8 @@
 Colours are refined until all columns of a colour have the same sum of coefficients in the rows of each colour, and the
 other way round (Grohe, Kersting, Mladenov, Selman: Dimension reduction via colour refinement, ESA 2014). Summed by
 colour, the program has the same linear relaxation. Its whole points need not be sums of a point of the program: the
-bound that they prove holds, the solution has to be found.
+bound that they prove holds, the solution has to be found. Where there is none, some rows are kept apart: equal jobs on
+equal machines are then summed over the jobs only.
 """
 
 from __future__ import annotations
@@ -18,10 +19,16 @@ from hetopt.solving.integer_core import Core
 from hetopt.solving.kernel import Rational
 
 
-def summed(core: Core) -> Core:
-    """The core of the sums of alike columns and rows; the same one if no two columns are alike."""
+def summed(core: Core, apart: int = 0) -> Core:
+    """The core of the sums of alike columns and rows; the same one if no two columns are alike.
+
+    Parameters
+    ----------
+    apart:
+        Number of classes of alike rows, the smallest first, whose rows are not summed.
+    """
     n, derived = len(core.columns), core.derived
-    columns, rows = _classes(core)
+    columns, rows = _classes(core, apart)
     if len(columns) == n:
         return core
     place = {own[0]: p for p, own in enumerate(columns)}
@@ -58,7 +65,7 @@ def summed(core: Core) -> Core:
     )
 
 
-def _classes(core: Core) -> tuple[list[list[int]], list[list[int]]]:
+def _classes(core: Core, apart: int) -> tuple[list[list[int]], list[list[int]]]:
     """Alike columns, and alike rows, in order."""
     n, m = len(core.columns), len(core.rows)
     column = _numbered(zip(core.objective, core.lower[:n], core.upper[:n], core.integer[:n], strict=True))
@@ -69,11 +76,22 @@ def _classes(core: Core) -> tuple[list[list[int]], list[list[int]]]:
     for i, own in enumerate(by_row):
         for j, v in own:
             by_column[j].append((i, v))
-    found = 0
-    while found < (found := len(set(row)) + len(set(column))) and len(set(column)) < n:
-        row = _numbered((row[i], *sorted((column[j], v) for j, v in by_row[i])) for i in range(m))
-        column = _numbered((column[j], *sorted((row[i], v) for i, v in by_column[j])) for j in range(n))
-    return _members(column), _members(row)
+    while True:
+        before = len(set(row)) + len(set(column))
+        if len(set(column)) < n:
+            row = _numbered((row[i], *sorted((column[j], v) for j, v in by_row[i])) for i in range(m))
+            column = _numbered((column[j], *sorted((row[i], v) for i, v in by_column[j])) for j in range(n))
+        if len(set(row)) + len(set(column)) > before:
+            continue
+        several: list[list[int]] = [own for own in _members(row) if len(own) > 1]
+        if not apart:
+            return _members(column), _members(row)
+        if not several:
+            return [[j] for j in range(n)], [[i] for i in range(m)]
+        apart -= 1
+        smallest = min(several, key=len)
+        for new, i in enumerate(smallest, len(row)):
+            row[i] = new
 
 
 def _numbered(keys: Iterable[Hashable]) -> list[int]:

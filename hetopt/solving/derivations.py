@@ -17,8 +17,8 @@ from hetopt.solving.kernel import Rational
 from hetopt.solving.rational_program import RationalProgram
 
 ZERO = fmpq(0)
-AT_LEAST, EQUAL, AT_MOST = 1, 0, -1
-LETTER = {AT_LEAST: "G", EQUAL: "E", AT_MOST: "L"}
+AT_LEAST, EQUATION, AT_MOST = 1, 0, -1
+LETTER = {AT_LEAST: "G", EQUATION: "E", AT_MOST: "L"}
 
 Form = Mapping[int, Rational]
 """Column -> coefficient, none of them 0."""
@@ -77,7 +77,7 @@ class Derivations:
             if j == n:
                 self.bounds = len(self.constraints)
             if j >= n and low is not None and low == high:
-                self.lower[j] = self.upper[j] = self._stated(EQUAL, low, form)
+                self.lower[j] = self.upper[j] = self._stated(EQUATION, low, form)
                 continue
             if low is not None:
                 self.lower[j] = self._stated(AT_LEAST, low, form)
@@ -171,7 +171,7 @@ class Derivations:
         """
         sense, right, form = self.combined(terms)
         assert self.whole(form), "only a form that is whole at every point can be rounded"
-        if sense == EQUAL:
+        if sense == EQUATION:
             return self.add_rounded({self.add_stated(Constraint(equation, right, form), terms): fmpq(1)})
         return self.add_stated(Constraint(sense, ceiling(right) if sense > 0 else floor(right), form), terms, "rnd")
 

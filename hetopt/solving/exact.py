@@ -79,9 +79,10 @@ class ExactOptimum:
     optima:
         The optima of all objectives, in order of priority.
     program:
-        The program solved: with the lazy rows that were needed, without the float rows that keep earlier objectives.
+        The program solved: with the lazy rows that were needed (all for integer columns), without the float rows that
+        keep earlier objectives.
     steps:
-        Exact simplex steps from the float basis to this one.
+        Exact simplex steps from the float basis to this one; 0 for programs with integer columns.
     """
 
     objective: Fraction
@@ -377,6 +378,7 @@ def point_despite(
 def _integer_program(
     base: LinearProgram, objectives: Sequence[Objective], options: Options, known: ExactData
 ) -> IntegerProgram:
+    options.check_time()  # long programs take seconds to read
     return IntegerProgram(
         program=RationalProgram.of(base, known.rows(base.row_names)),
         costs=[known.cost(one) for one in objectives],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -182,7 +183,7 @@ class _Stage:
     def proven(self, kept: int | None, x: list[Rational]) -> list[Rational]:
         """``x``, or a better point, with a proof that none is better.
 
-        The search is over sums of alike columns, unless the sums that it finds are those of no point.
+        The search is over sums of alike columns. If the sums that it finds are those of no point, fewer are summed.
 
         Parameters
         ----------
@@ -190,38 +191,39 @@ class _Stage:
             Position of the row that keeps this objective; None for the last one.
         """
         derived, form = self.derived, self.derived.objective
-        length, alike = len(derived), True
+        length, apart = len(derived), 0
         while True:
             value = _value(form, x)
             cutoff = derived.add_solution(value) if kept is None else derived.keep(kept, value)
-            core = full_core(derived, cutoff)
+            if self.options.left == 0:
+                raise OutOfTime(None)
             try:
-                derived.ends.append(prove(summed(core) if alike else core, self.options))
+                derived.ends.append(prove(summed(full_core(derived, cutoff), apart), self.options))
             except Improved as better:
                 derived.truncate(length)
                 found = self._point(better.sums)
-                if found is None or _value(form, found) >= value:
-                    assert alike, "a point of the program is found"
-                    alike = False
-                else:
+                if found is not None and _value(form, found) < value:
                     x = found
+                else:
+                    apart += 1
             else:
                 return x
 
     def feasible(self) -> list[Rational] | None:
         """A point of the program; None with a proof that there is none."""
         derived = self.derived
-        for alike in (True, False):
-            core = full_core(derived, None)
+        for apart in count():
+            if self.options.left == 0:
+                raise OutOfTime(None)
             try:
-                derived.ends.append(prove(summed(core) if alike else core, self.options))
+                derived.ends.append(prove(summed(full_core(derived, None), apart), self.options))
             except Improved as better:
                 derived.truncate(derived.stated)
                 if (found := self._point(better.sums)) is not None:
                     return found
             else:
-                return None
-        raise AssertionError("a point of the program is found")
+                break
+        return None
 
     def _point(self, sums: Sequence[tuple[Form, Rational]]) -> list[Rational] | None:
         """A point of the program with these sums, optimal for the earlier objectives; None if none is found."""

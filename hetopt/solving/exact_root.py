@@ -14,10 +14,10 @@ from hetopt.solving.kernel import Rational
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL
 
-FIRST = 300
-"""Nodes of the search without Gomory's cuts, which take longer than that where there are many columns."""
+NODES_BEFORE_CUTS = 300
+"""Nodes of a first search without Gomory's cuts: most programs are solved in fewer, and cuts take longer than that."""
 
-ROUNDS, LEAST_RISE = 8, 0.02
+CUT_ROUNDS, LEAST_RISE = 8, 0.02
 """Most rounds of cuts, and the least part of the gap that a round closes if there is to be another."""
 
 
@@ -36,7 +36,7 @@ def prove(core: Core, options: Options) -> int:
         root.fix()
         length = len(core.derived)
         with suppress(Paused):
-            return Search(root.core, options, root.bound).run(FIRST)
+            return Search(root.core, options, root.bound).run(NODES_BEFORE_CUTS)
         core.derived.truncate(length)
         root.cut()
     except NotSolved as problem:
@@ -61,28 +61,30 @@ class _Root:
 
     def fix(self) -> None:
         """Fix columns by reduced costs, add cuts of rows of whole numbers, and fix again."""
-        for with_cuts in (False, True):
-            _, dual, value = Relaxation(self.core, self.options).solve()
-            if dual is None or not self._reduce(dual, value):
-                break
-            if not with_cuts:
-                add_cuts(self.core)
+        if self._fixed():
+            add_cuts(self.core)
+            self._fixed()
+
+    def _fixed(self) -> bool:
+        """Whether the relaxation is solved, and a search is left after columns are fixed by it."""
+        _, dual, value = Relaxation(self.core, self.options).solve()
+        return dual is not None and self._reduce(dual, value)
 
     def cut(self) -> None:
         """Add Gomory's cuts as long as they raise the bound, and fix columns again."""
-        first, before = len(self.core.rows), -math.inf
-        for left in reversed(range(ROUNDS + 1)):
+        first, before, rounds = len(self.core.rows), -math.inf, 0
+        while True:
             relaxation = Relaxation(self.core, self.options)
             x, dual, value = relaxation.solve()
             basis, gap = relaxation.session.basis(), self._target() - value
             if x is None or dual is None or basis is None:
                 return
-            if not left or gap <= EQUAL or value - before < LEAST_RISE * gap:
+            if rounds == CUT_ROUNDS or gap <= EQUAL or value - before < LEAST_RISE * gap:
                 self._reduce(dual, value)
                 return
-            before = value
             self.core = without_slack(self.core, dual, first)
             add_gomory_cuts(self.core, x, basis)
+            before, rounds = value, rounds + 1
 
     def _target(self) -> float:
         return float(self.core.right / self.core.unit())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -137,12 +137,17 @@ class Relaxation:
         return self.solve()[2]
 
     def solve(self) -> tuple[Floats | None, Floats | None, float]:
-        """Columns, duals of rows as :func:`rounded_duals` takes them, and the optimum; infinite if it is infeasible."""
+        """Columns, duals of rows as :func:`rounded_duals` takes them, and the optimum.
+
+        Infinite with a ray instead of duals, if there is one, if it is infeasible; -infinite if HiGHS finds neither.
+        """
         try:
             x, dual, value = self.session.values()
         except NotSolved as problem:
-            if problem.status != "infeasible":
+            if problem.status == "time_limit":
                 raise
+            if problem.status != "infeasible":
+                return None, None, -math.inf
             ray = self.session.ray()
             return None, None if ray is None else ray / self.row_unit, math.inf
         return x, dual / self.row_unit, -value
@@ -263,7 +268,13 @@ class Search:
     # Nodes
 
     def _enter(self, node: _Node) -> None:
-        """Make the bounds of the core and the relaxation those of ``node``."""
+        """Make the bounds of the core and of the relaxation those of ``node``."""
+        self.relaxation.bound([(variable, *self._range(variable)) for variable in self._moved(node)])
+        if node.basis is not None:
+            self.relaxation.session.start_at(node.basis)
+
+    def _moved(self, node: _Node) -> Iterable[int]:
+        """The variables whose bounds in the core change, which become those of ``node``."""
         core, wanted = self.core, dict[tuple[int, int], _Node]()
         for one in node.path():
             wanted.setdefault((one.variable, one.sense), one)
@@ -280,9 +291,7 @@ class Search:
                 bounds[variable], places[variable] = fmpq(one.right), one.at
                 moved[variable] = None
         self.entered = wanted
-        self.relaxation.bound([(variable, *self._range(variable)) for variable in moved])
-        if node.basis is not None:
-            self.relaxation.session.start_at(node.basis)
+        return moved
 
     def _range(self, variable: int) -> tuple[float, float]:
         low, high = self.core.lower[variable], self.core.upper[variable]
@@ -513,7 +522,7 @@ class Search:
         """Close a node by a constraint, and its ancestors as far as that follows."""
         at = self.derived.add_stated(constraint, {place: v for place, v in terms.items() if v}, why)
         assumed = frozenset(one.at for one in node.path() if terms.get(one.at))
-        contradiction = not constraint.form
+        contradiction = not constraint.form and constraint.right > 0
         while True:
             node.closed, node.assumed, node.contradiction = at, assumed, contradiction
             parent, other = node.parent, node.sibling
@@ -537,7 +546,7 @@ class Search:
         """The bound on the objective that is proven while ``node`` and those of the queue are open."""
         least = self.core.best
         for one in [node, *(other for _, _, other in self.queue if other.open)]:
-            self._enter(one)
+            self._moved(one)
             found = None if one.dual is None else self._sum(self.cost, self._multiples(one.dual, self.unit))
             if found is None:
                 return self.proven

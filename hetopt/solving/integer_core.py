@@ -38,7 +38,11 @@ MOST_CUTS = 64
 
 @dataclass
 class Core:
-    """Columns and rows whose bounds are all derived, with all solutions that are not worse than the best known one.
+    """The program that the search is about: the solutions at least as good as the best known one, in fewer columns.
+
+    Each bound has the position of the constraint that states it. With ``scale`` and the rounding of costs, ``cost.x <=
+    right`` for every solution with ``objective.x + constant <= best``, where the program's objective is at least
+    ``objective.x + constant``.
 
     A column of the core is one of the program, or the sum of alike ones. Columns are numbered 0 … n-1, and row i is
     variable n + i, as in :class:`~hetopt.solving.rational_program.RationalProgram`.

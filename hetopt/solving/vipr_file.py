@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hetopt.data.saving import save
+from hetopt.errors import InvalidFormulation
 from hetopt.programs.encoded_names import mps_name
 from hetopt.solving.derivations import LETTER, Constraint, Derivations, Form
 from hetopt.solving.kernel import Rational
@@ -56,12 +57,15 @@ class Proof:
     def lines(self, comments: Mapping[str, str]) -> Iterator[str]:
         """The lines of the file; ``comments``: key -> text, on lines ``% key: text`` at the beginning."""
         derived, objective = self.derived, self.objective
+        names = list(map(mps_name, self.names))
+        if len(set(names)) < len(names) or "" in names:
+            raise InvalidFormulation("a file of a proof needs columns with different names that are not empty")
         for key, text in comments.items():
             line = " ".join(f"% {key}: {text}".split())
             yield line.encode("ascii", "backslashreplace").decode()[:LONGEST]
         yield "VER 1.0"
-        yield f"VAR {len(self.names)}"
-        yield from map(mps_name, self.names)
+        yield f"VAR {len(names)}"
+        yield from names
         integer = [str(j) for j, whole in enumerate(derived.program.integer) if whole]
         yield f"INT {len(integer)}"
         yield " ".join(integer)
