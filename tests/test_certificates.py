@@ -81,7 +81,7 @@ CASES: dict[str, Callable[[], Any]] = {
 def certified(name: str) -> tuple[str, tuple[Any, ...], tuple[Fraction, ...]]:
     """The text of the certificate, what it is of, and the optima; with all kinds of cuts."""
     what = CASES[name]()
-    with patch("hetopt.solving.exact_root.NODES_BEFORE_CUTS", 0):
+    with patch("hetopt.solving.rational.root.NODES_BEFORE_CUTS", 0):
         if len(what) == 2:
             exact = hetopt.solve(*what, exact=True).certificate.exact
         else:

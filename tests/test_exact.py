@@ -26,11 +26,11 @@ from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import AT_LOWER, AT_UPPER, BASIC, Cuts, LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.solving.exact import ExactOptimum, exact_optimum, exact_optimum_of
-from hetopt.solving.kernel import Kernel, SingularError
 from hetopt.solving.options import Options
-from hetopt.solving.rational_program import RationalProgram, fraction
-from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
-from hetopt.solving.refinement import refined
+from hetopt.solving.rational.kernel import Kernel, SingularError
+from hetopt.solving.rational.program import RationalProgram, fraction
+from hetopt.solving.rational.refinement import refined
+from hetopt.solving.rational.simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.tolerances import EQUAL, NUDGE, scale
 
 COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
@@ -150,7 +150,7 @@ def test_a_wrong_basis_is_repaired(program: LinearProgram, random: Any) -> None:
         if change:
             start = start.exchanged(j, random.choice(change)[0], AT_LOWER)
             start = Vertex.of(rational_program, list(start.status))
-    with patch("hetopt.solving.refinement.FEW", 0):
+    with patch("hetopt.solving.rational.refinement.FEW", 0):
         better = refined(start, Options())
     for vertex in (start, better):
         end, _ = maximise(vertex)

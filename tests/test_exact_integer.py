@@ -28,20 +28,21 @@ from hetopt.models.asrpt import MinimumAlpha, MinimumCut
 from hetopt.programs.linear import LinearProgram, Objective, Point
 from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import job_instances, mixed_instances
-from hetopt.solving.alike_columns import summed
-from hetopt.solving.derivations import AT_MOST, Derivations
 from hetopt.solving.exact import point_despite
-from hetopt.solving.exact_root import prove
-from hetopt.solving.exact_search import Relaxation
-from hetopt.solving.gomory_cuts import add_gomory_cuts
 from hetopt.solving.highs import Session
-from hetopt.solving.integer_core import Core, full_core
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
-from hetopt.solving.rational_program import RationalProgram
-from hetopt.solving.vipr_file import Proof
+from hetopt.solving.rational.alike_columns import summed
+from hetopt.solving.rational.core import Core, full_core
+from hetopt.solving.rational.derivations import AT_MOST, Derivations
+from hetopt.solving.rational.gomory_cuts import add_gomory_cuts
+from hetopt.solving.rational.program import RationalProgram
+from hetopt.solving.rational.root import prove
+from hetopt.solving.rational.search import Relaxation
+from hetopt.solving.rational.vipr_file import Proof
 
-NODES = "hetopt.solving.exact_root.NODES_BEFORE_CUTS"
+RATIONAL = "hetopt.solving.rational"
+NODES = f"{RATIONAL}.root.NODES_BEFORE_CUTS"
 TENTHS = st.integers(-30, 30).map(lambda v: v / 10)
 
 
@@ -150,12 +151,7 @@ def test_of_any_program_from_any_start(
     point = (
         hetopt.optimise(program, Options(gap=0.0)) if solved else Point(program, np.array(x), 0.0, 0.0, "time_limit")
     )
-    core = "hetopt.solving.integer_core"
-    with (
-        patch("hetopt.solving.exact_root.NODES_BEFORE_CUTS", first),
-        patch(f"{core}.FEW", few),
-        patch(f"{core}.DIGITS", digits),
-    ):
+    with patch(NODES, first), patch(f"{RATIONAL}.fixing.FEW", few), patch(f"{RATIONAL}.core.DIGITS", digits):
         exact = exact_optimum(point)
     assert exact.optima == enumerated(program, box)
     assert tuple(exact.x) in set(whole_points(program, box))
@@ -173,9 +169,7 @@ def test_its_file_proves_it_and_nothing_else(
     assume(best is not None)
     file = tmp_path_factory.mktemp("proof") / "proof.vipr"
     point = hetopt.optimise(program, Options(gap=0.0))
-    with patch(
-        "hetopt.solving.exact_root.NODES_BEFORE_CUTS", data.draw(st.sampled_from([0, 300]), label="nodes without cuts")
-    ):
+    with patch(NODES, data.draw(st.sampled_from([0, 300]), label="nodes before cuts")):
         exact_optimum(point).write(file)
     assert hetopt.check(file, program).optima == best
     other = [program.c.copy(), program.row_upper.copy(), program.A.toarray()][change]
@@ -401,7 +395,7 @@ def test_solver_objects_prove_with_exact(monkeypatch: pytest.MonkeyPatch) -> Non
         proofs.append(core)
         return prove(core, options)
 
-    monkeypatch.setattr("hetopt.solving.exact_integer.prove", proven)
+    monkeypatch.setattr("hetopt.solving.rational.integer_optimum.prove", proven)
     exactly = Options(exact=True)
     assert MinimumAlpha(options=exactly)(*random_case(np.random.default_rng([0, 8]), 8, 8, 12)).status == "optimal"
     assert MinimumCut(options=exactly)(*random_case(np.random.default_rng(3), 3, 2, 3)).status == "optimal"

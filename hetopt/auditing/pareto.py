@@ -37,9 +37,9 @@ from hetopt.errors import InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.solving.exact import ExactData, exact_optimum
 from hetopt.solving.highs import Session
-from hetopt.solving.kernel import Rational
 from hetopt.solving.options import Options
-from hetopt.solving.rational_program import ExactRow, ratio, read
+from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.program import ExactRow, ratio, read
 from hetopt.tolerances import EQUAL
 
 

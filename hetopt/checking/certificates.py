@@ -21,9 +21,9 @@ from hetopt.programs.compiled import Compiled
 from hetopt.programs.encoded_names import mps_name
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.exact import CompiledData, ExactData
-from hetopt.solving.kernel import Rational
-from hetopt.solving.rational_program import RationalProgram, fraction
-from hetopt.solving.vipr_file import LONGEST
+from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.program import RationalProgram, fraction
+from hetopt.solving.rational.vipr_file import LONGEST
 
 MOST = 100
 """Most comments that are read."""

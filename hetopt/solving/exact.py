@@ -34,16 +34,16 @@ from hetopt.programs.linear import (
     Point,
     main_priority,
 )
-from hetopt.solving.derivations import Form
-from hetopt.solving.exact_integer import IntegerProgram, infeasibility, integer_optimum
 from hetopt.solving.highs import Session
-from hetopt.solving.kernel import Rational, SingularError
-from hetopt.solving.linear_proof import linear_proof
 from hetopt.solving.options import DEFAULT, Options
-from hetopt.solving.rational_program import ExactRow, RationalProgram, entries, fraction, ratio, read
-from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
-from hetopt.solving.refinement import refined
-from hetopt.solving.vipr_file import Proof
+from hetopt.solving.rational.derivations import Form
+from hetopt.solving.rational.integer_optimum import IntegerProgram, infeasibility, integer_optimum
+from hetopt.solving.rational.kernel import Rational, SingularError
+from hetopt.solving.rational.linear_proof import linear_proof
+from hetopt.solving.rational.program import ExactRow, RationalProgram, entries, fraction, ratio, read
+from hetopt.solving.rational.refinement import refined
+from hetopt.solving.rational.simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.solving.rational.vipr_file import Proof
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
 STEPS_FOR_UNIQUENESS = 200

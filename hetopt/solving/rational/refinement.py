@@ -19,9 +19,9 @@ from hetopt.data.array_types import Floats
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import AT_LOWER, BASIC, Basis, LinearProgram
 from hetopt.solving.highs import Session
-from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
-from hetopt.solving.rational_simplex import Vertex
+from hetopt.solving.rational.kernel import Rational, SingularError
+from hetopt.solving.rational.simplex import Vertex
 from hetopt.tolerances import FINE
 
 FEW, ROUNDS = 4, 6

@@ -15,16 +15,16 @@ from flint import fmpq
 from hetopt.data.array_types import Floats
 from hetopt.data.rationals import number_text
 from hetopt.errors import NotSolved
-from hetopt.solving.alike_columns import summed
-from hetopt.solving.derivations import ZERO, Derivations, Form
-from hetopt.solving.exact_root import prove
-from hetopt.solving.exact_search import Improved, OutOfTime
-from hetopt.solving.integer_core import full_core
-from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
-from hetopt.solving.rational_program import RationalProgram, fraction
-from hetopt.solving.rational_simplex import InfeasibleError, UnboundedError, Vertex, maximise
-from hetopt.solving.vipr_file import Proof
+from hetopt.solving.rational.alike_columns import summed
+from hetopt.solving.rational.core import full_core
+from hetopt.solving.rational.derivations import ZERO, Derivations, Form
+from hetopt.solving.rational.kernel import Rational, SingularError
+from hetopt.solving.rational.program import RationalProgram, fraction
+from hetopt.solving.rational.root import prove
+from hetopt.solving.rational.search import Improved, OutOfTime
+from hetopt.solving.rational.simplex import InfeasibleError, UnboundedError, Vertex, maximise
+from hetopt.solving.rational.vipr_file import Proof
 
 Find: TypeAlias = Callable[[Sequence[tuple[Form, Rational]]], Floats | None]
 """Finds a (columns,) whole point of the program at which these forms have these values; None if it finds none."""

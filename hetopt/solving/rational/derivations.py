@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from flint import fmpq
 
-from hetopt.solving.kernel import Rational
-from hetopt.solving.rational_program import RationalProgram
+from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.program import RationalProgram
 
 ZERO = fmpq(0)
 AT_LEAST, EQUATION, AT_MOST = 1, 0, -1

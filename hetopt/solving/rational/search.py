@@ -22,14 +22,14 @@ from scipy import sparse
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import Basis
-from hetopt.solving.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, Form, ceiling, floor, is_whole
 from hetopt.solving.highs import Session
-from hetopt.solving.integer_core import Core
-from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
-from hetopt.solving.rational_program import RationalProgram
-from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
-from hetopt.solving.refinement import refined
+from hetopt.solving.rational.core import Core
+from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, Form, ceiling, floor, is_whole
+from hetopt.solving.rational.kernel import Rational, SingularError
+from hetopt.solving.rational.program import RationalProgram
+from hetopt.solving.rational.refinement import refined
+from hetopt.solving.rational.simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.tolerances import EQUAL, INTEGRAL, PROVEN
 
 TRIALS, RELIABLE = 8, 8

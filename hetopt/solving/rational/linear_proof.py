@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetopt.programs.linear import BASIC
-from hetopt.solving.derivations import AT_LEAST, ZERO, Constraint, Derivations, Form
-from hetopt.solving.kernel import Rational
-from hetopt.solving.rational_program import RationalProgram
-from hetopt.solving.rational_simplex import Vertex
-from hetopt.solving.vipr_file import Proof
+from hetopt.solving.rational.derivations import AT_LEAST, ZERO, Constraint, Derivations, Form
+from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.program import RationalProgram
+from hetopt.solving.rational.simplex import Vertex
+from hetopt.solving.rational.vipr_file import Proof
 
 
 def linear_proof(

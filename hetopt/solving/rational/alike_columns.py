@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from flint import fmpq
 
-from hetopt.solving.derivations import ZERO
-from hetopt.solving.integer_core import Core
-from hetopt.solving.kernel import Rational
+from hetopt.solving.rational.core import Core
+from hetopt.solving.rational.derivations import ZERO
+from hetopt.solving.rational.kernel import Rational
 
 
 def summed(core: Core, apart: int = 0) -> Core:

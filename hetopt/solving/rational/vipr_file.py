@@ -13,8 +13,8 @@ from pathlib import Path
 from hetopt.data.saving import save
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.encoded_names import mps_name
-from hetopt.solving.derivations import LETTER, Constraint, Derivations, Form
-from hetopt.solving.kernel import Rational
+from hetopt.solving.rational.derivations import LETTER, Constraint, Derivations, Form
+from hetopt.solving.rational.kernel import Rational
 
 LONGEST = 10_000
 """Most characters of a line of comments."""

@@ -9,8 +9,8 @@ from functools import cached_property
 from flint import fmpq
 
 from hetopt.programs.linear import AT_LOWER, AT_UPPER, AT_ZERO, BASIC
-from hetopt.solving.kernel import Kernel, Rational, SingularError
-from hetopt.solving.rational_program import RationalProgram
+from hetopt.solving.rational.kernel import Kernel, Rational, SingularError
+from hetopt.solving.rational.program import RationalProgram
 
 ZERO = fmpq(0)
 

@@ -7,11 +7,13 @@ from contextlib import suppress
 
 from hetopt.data.array_types import Floats
 from hetopt.errors import NotSolved
-from hetopt.solving.exact_search import OutOfTime, Paused, Relaxation, Search
-from hetopt.solving.gomory_cuts import add_gomory_cuts, without_slack
-from hetopt.solving.integer_core import Core, add_cuts, reduced_core, rounded_duals
-from hetopt.solving.kernel import Rational
 from hetopt.solving.options import Options
+from hetopt.solving.rational.core import Core, rounded_duals
+from hetopt.solving.rational.fixing import reduced_core
+from hetopt.solving.rational.gomory_cuts import add_gomory_cuts, without_slack
+from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.row_cuts import add_cuts
+from hetopt.solving.rational.search import OutOfTime, Paused, Relaxation, Search
 from hetopt.tolerances import EQUAL
 
 NODES_BEFORE_CUTS = 300
@@ -26,9 +28,9 @@ def prove(core: Core, options: Options) -> int:
 
     Raises
     ------
-    exact_search.Improved
+    search.Improved
         There is a better one.
-    exact_search.OutOfTime
+    search.OutOfTime
         The time limit is exceeded.
     """
     root = _Root(core, options)

@@ -14,7 +14,7 @@ from scipy import sparse
 from hetopt.data.array_types import Floats, Numbers
 from hetopt.data.rationals import simple_fractions
 from hetopt.programs.linear import LinearProgram
-from hetopt.solving.kernel import Entries, Rational
+from hetopt.solving.rational.kernel import Entries, Rational
 
 
 def read(values: Numbers) -> list[Rational]:

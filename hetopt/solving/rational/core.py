@@ -1,0 +1,303 @@
+"""The program that a search is about, whose bounds are all derived: in fewer columns, with more rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from flint import fmpq
+from scipy import sparse
+
+from hetopt.data.array_types import Floats
+from hetopt.programs.linear import LinearProgram, nearest_powers
+from hetopt.solving.rational.derivations import (
+    ZERO,
+    Derivations,
+    Form,
+    ceiling,
+    floor,
+    is_whole,
+)
+from hetopt.solving.rational.kernel import Rational
+
+DIGITS = 44
+"""Binary digits of costs and multipliers, relative to the largest cost, so that the numbers of proofs are short."""
+
+
+@dataclass
+class Core:
+    """The program that the search is about: the solutions at least as good as the best known one, in fewer columns.
+
+    Each bound has the position of the constraint that states it. With ``scale`` and the rounding of costs, ``cost.x <=
+    right`` for every solution with ``objective.x + constant <= best``, where the program's objective is at least
+    ``objective.x + constant``.
+
+    A column of the core is one of the program, or the sum of alike ones. Columns are numbered 0 … n-1, and row i is
+    variable n + i, as in :class:`~hetopt.solving.rational.program.RationalProgram`.
+
+    Attributes
+    ----------
+    derived:
+        The constraints.
+    columns:
+        (n,) each over the columns of the program.
+    rows:
+        (m,) core column -> coefficient.
+    objective:
+        (n,) minimised.
+    cost, scale:
+        (n,) the objective times ``scale``, rounded to whole numbers where a bound makes that a weaker constraint.
+    is_exact:
+        Whether no cost is rounded.
+    lower, upper:
+        (n + m,) bounds, None without one.
+    lower_at, upper_at:
+        (n + m,) positions of the constraints that state them.
+    integer:
+        (n + m,) whether the search may branch on the variable.
+    fixed:
+        Columns that are left out, over those of the program, with their values.
+    cutoff, right:
+        Position of the constraint ``cost.x <= right``: not worse than the best known solution; None without one.
+    best:
+        The program's objective at that solution.
+    rest, constant:
+        Position of ``program's objective - objective.x >= constant``; None if they are equal.
+    """
+
+    derived: Derivations
+    columns: list[Form]
+    rows: list[dict[int, Rational]]
+    objective: list[Rational]
+    cost: list[Rational]
+    scale: Rational
+    is_exact: bool
+    lower: list[Rational | None]
+    upper: list[Rational | None]
+    lower_at: list[int | None]
+    upper_at: list[int | None]
+    integer: list[bool]
+    fixed: list[tuple[Form, Rational]]
+    cutoff: int | None
+    right: Rational
+    best: Rational
+    rest: int | None = None
+    constant: Rational = ZERO
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return len(self.rows), len(self.columns)
+
+    def form(self, row: Mapping[int, Rational]) -> Form:
+        """A row over the columns of the program."""
+        return {i: v * a for j, v in row.items() for i, a in self.columns[j].items()}
+
+    def bounded(self, cost: list[Rational], y: list[Rational]) -> tuple[list[Rational], Rational | None]:
+        """Reduced costs at (m,) duals y, and the bound on cost.x that they prove; None without one."""
+        reduced, total, n = list(cost), ZERO, len(self.columns)
+        for i, v in enumerate(y):
+            if v:
+                side = self.lower[n + i] if v > 0 else self.upper[n + i]
+                if side is None:
+                    return reduced, None
+                total += v * side
+                for j, a in self.rows[i].items():
+                    reduced[j] -= v * a
+        for j, r in enumerate(reduced):
+            if r:
+                side = self.lower[j] if r > 0 else self.upper[j]
+                if side is None:
+                    return reduced, None
+                total += r * side
+        return reduced, total
+
+    def proven(self, total: Rational) -> Rational:
+        """The bound on the program's objective that follows from ``cost.x >= total``."""
+        return self.best - max(ZERO, self.right - total) / self.scale
+
+    def terms(self, y: list[Rational], reduced: list[Rational], factor: Rational) -> dict[int, Rational]:
+        """Multipliers of rows and of columns in the proof of that bound, times ``factor``."""
+        n = len(self.columns)
+        pairs = [*enumerate(reduced), *((n + i, v) for i, v in enumerate(y))]
+        return {at: factor * v for at, v in self.by_bounds({j: v for j, v in pairs if v}).items()}
+
+    def by_bounds(self, multipliers: Mapping[int, Rational]) -> dict[int, Rational]:
+        """Multipliers of columns and rows as those of their bounds: of the lower one if positive, else of the upper."""
+        terms = dict[int, Rational]()
+        for v, factor in multipliers.items():
+            at = (self.lower_at if factor > 0 else self.upper_at)[v]
+            assert at is not None, "only bounds that exist are used"
+            terms[at] = terms.get(at, ZERO) + factor
+        return terms
+
+    def unit(self) -> Rational:
+        """A power of two near the largest cost."""
+        return power_of_two(max((abs(float(v)) for v in self.cost if v), default=1.0))
+
+    def program(self) -> LinearProgram:
+        """This core in floats, maximised, its costs in :meth:`unit`."""
+        m, n = self.shape
+        unit = self.unit()
+        entries = [(i, j, float(v)) for i, row in enumerate(self.rows) for j, v in row.items()]
+        row, column, value = np.array(entries, dtype=float).reshape(-1, 3).T
+        matrix = sparse.csc_array((value, (row.astype(np.intp), column.astype(np.intp))), shape=(m, n))
+        lower, upper = _floats(self.lower, -np.inf), _floats(self.upper, np.inf)
+        largest = abs(sparse.csr_array(matrix)).max(axis=1).toarray().ravel() if entries else np.zeros(m)
+        return replace(
+            LinearProgram.of(-np.array([float(v / unit) for v in self.cost]), matrix, lower[n:], upper[n:]),
+            col_lower=lower[:n],
+            col_upper=upper[:n],
+            row_unit=nearest_powers(largest),
+        )
+
+
+def power_of_two(size: float) -> Rational:
+    """The power of two up to ``size``, exactly."""
+    exponent = math.floor(math.log2(size)) if size > 0 else 0
+    return fmpq(2) ** exponent
+
+
+def _floats(values: list[Rational | None], missing: float) -> Floats:
+    return np.array([missing if v is None else float(v) for v in values])
+
+
+def full_core(derived: Derivations, cutoff: int | None) -> Core:
+    """All columns and rows of the program and of earlier objectives, with tightened bounds.
+
+    Parameters
+    ----------
+    cutoff:
+        Position of the constraint that the objective is not worse than at the best known solution. None: without an
+        objective; that there is no solution is then the bound 0 >= 1.
+    """
+    program, n = derived.program, derived.program.shape[1]
+    objective = [derived.objective.get(j, ZERO) for j in range(n)]
+    best = fmpq(1) if cutoff is None else derived.constraints[cutoff].right
+    core = Core(
+        derived=derived,
+        columns=[{j: fmpq(1)} for j in range(n)],
+        rows=[dict(row) for row in program.by_row],
+        objective=objective,
+        cost=objective,
+        scale=fmpq(1),
+        is_exact=True,
+        lower=list(program.lower),
+        upper=list(program.upper),
+        lower_at=list(derived.lower),
+        upper_at=list(derived.upper),
+        integer=[*program.integer, *[False] * len(program.by_row)],
+        fixed=[],
+        cutoff=cutoff,
+        right=best,
+        best=best,
+    )
+    for at in derived.kept:
+        _, right, form = derived.constraints[at]
+        if right is not None and at != cutoff:
+            add_row(core, dict(form), right, at)
+    _tighten(core)
+    _shorten(core)
+    return core
+
+
+def _shorten(core: Core) -> None:
+    """Round the costs to whole multiples of a small unit."""
+    common, limit = 1, 2**DIGITS
+    for v in core.objective:
+        common = math.lcm(common, int(v.q))
+        if common > limit:
+            break
+    largest = max((abs(v) for v in core.objective), default=ZERO) * common
+    core.is_exact = common <= limit and largest < limit
+    if core.is_exact and largest:
+        common *= 2 ** (DIGITS - int(ceiling(largest)).bit_length())  # duals are rounded to whole numbers, too
+    core.scale = fmpq(common) if core.is_exact else limit / core.unit()
+    core.cost, terms = list[Rational](), dict[int, Rational]()
+    for j, v in enumerate(core.objective):
+        low, high = core.lower_at[j], core.upper_at[j]
+        own = core.scale * v
+        short = own if low is None and high is None else fmpq(floor(own) if low is not None else ceiling(own))
+        if own != short:
+            terms[high if low is None else low] = short - own  # type: ignore[index]
+        core.cost.append(short)
+    if core.cutoff is not None and (terms or core.scale != 1):
+        terms[core.cutoff] = core.scale
+        found = core.derived.combined(terms)
+        core.right = fmpq(ceiling(found.right))
+        core.cutoff = core.derived.add_stated(found._replace(right=core.right), terms)
+
+
+def add_row(core: Core, row: dict[int, Rational], right: Rational, at: int, *, integer: bool = False) -> None:
+    """Add ``row . x <= right``, which is stated at ``at``."""
+    core.rows.append(row)
+    core.lower.append(None)
+    core.lower_at.append(None)
+    core.upper.append(right)
+    core.upper_at.append(at)
+    core.integer.append(integer)
+
+
+def _tighten(core: Core) -> None:
+    """Whole bounds of integer columns, and upper bounds that rows imply where there are none."""
+    n, derived = len(core.columns), core.derived
+    for j in range(n):
+        for bounds, at in ((core.lower, core.lower_at), (core.upper, core.upper_at)):
+            bound, own = bounds[j], at[j]
+            if core.integer[j] and bound is not None and own is not None and not is_whole(bound):
+                at[j] = derived.add_rounded({own: fmpq(1)})
+                bounds[j] = fmpq(derived.constraints[-1].right)
+    missing = [j for j in range(n) if core.lower[j] is None or core.upper[j] is None]
+    by_column: dict[int, list[int]] = {j: [] for j in missing}
+    for i, row in enumerate(core.rows if missing else ()):
+        for j in by_column.keys() & row.keys():
+            by_column[j].append(i)
+    for j in missing:
+        for way, bounds in ((1, core.upper), (-1, core.lower)):
+            if bounds[j] is None:
+                _imply(core, j, by_column[j], way)
+
+
+def _imply(core: Core, j: int, rows: list[int], way: int) -> None:
+    """The tightest bound of column j, upper (1) or lower (-1), by one of these rows and the bounds of its columns."""
+    n = len(core.columns)
+
+    def side(factor: Rational) -> tuple[list[Rational | None], list[int | None]]:
+        return (core.upper, core.upper_at) if factor * way > 0 else (core.lower, core.lower_at)
+
+    best: tuple[Rational, dict[Any, Rational]] | None = None
+    for i in rows:
+        row = core.rows[i]
+        a = row[j]
+        bounds, places = side(a)
+        if (right := bounds[n + i]) is None:
+            continue
+        terms: dict[Any, Rational] = {places[n + i]: 1 / a}
+        total = right / a
+        for k, v in row.items():
+            if k == j:
+                continue
+            bounds, places = side(-v / a)
+            if (bound := bounds[k]) is None:
+                break
+            terms[places[k]] = terms.get(places[k], ZERO) - v / a
+            total -= v / a * bound
+        else:
+            if best is None or (total - best[0]) * way < 0:
+                best = (total, terms)
+    if best is not None:
+        derived = core.derived
+        at = derived.add_rounded(best[1], -way) if core.integer[j] else derived.add(best[1])
+        bounds, places = side(fmpq(1))
+        bounds[j], places[j] = fmpq(derived.constraints[at].right), at
+
+
+def rounded_duals(core: Core, dual: Floats) -> list[Rational]:
+    """(m,) duals of :meth:`Core.program`, maximised, as short fractions of the core, minimised."""
+    n, unit = len(core.columns), core.unit()
+    short = np.rint(np.ldexp(-dual, DIGITS))
+    y = [fmpq(int(v)) * unit / 2**DIGITS if v else ZERO for v in short.tolist()]
+    return [ZERO if v and (core.lower if v > 0 else core.upper)[n + i] is None else v for i, v in enumerate(y)]
