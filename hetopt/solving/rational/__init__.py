@@ -1,1 +1,1 @@
-"""Optima in rational numbers, and their proofs step by step: what :mod:`hetopt.solving.exact` is made of."""
+"""Optima in rational numbers, and their proofs step by step: the parts of :mod:`hetopt.solving.exact`."""
