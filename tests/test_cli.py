@@ -69,6 +69,8 @@ def test_a_proof_is_written_and_checked(run: Run, two: Path, tmp_path: Path) -> 
     code, out, _ = run("check", file, two, "--json")
     assert json.loads(out)["optima"] == ["21/4"]
     before = file.read_bytes()
+    run("solve", two, "-p", "oef-cooperative", "--time", "123456.75", "--certificate", tmp_path / "timed.vipr")
+    assert "for the time '123456.75'" in run("check", tmp_path / "timed.vipr", two)[2]
     assert run("solve", two, "-p", "efficiency-only", "--certificate", file)[0] == 2
     assert file.read_bytes() == before
     other = tmp_path / "other.yaml"

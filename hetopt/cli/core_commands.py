@@ -50,7 +50,7 @@ def solve(
         check_writable(certificate)
     chosen, instance = make_policy(policy, parse_settings(settings)), load_at(file, moment)
     source = {"policy": policy, "settings": " ".join(settings or []), "instance": instance.name or file}
-    source |= {} if moment is None else {"time": f"{moment:g}"}
+    source |= {} if moment is None else {"time": str(moment)}
     with console.progress(f"{policy} on {file}"), error_context(file, instance):
         try:
             result = policies.solve(chosen, instance, None if options == Options() else options)
