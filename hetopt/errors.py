@@ -147,8 +147,8 @@ class NotLinear(HetoptError, TypeError):
     """A Pyomo model has a nonlinear term, where a linear program is required."""
 
 
-class Saved(Protocol):
-    """A proof that can be saved."""
+class WritableProof(Protocol):
+    """A proof that can be written to a file."""
 
     def write(self, path: str | Path, comments: Mapping[str, str] | None = None, *, overwrite: bool = False) -> None:
         """Save it as a file in VIPR's format."""
@@ -178,7 +178,7 @@ class NotSolved(HetoptError, RuntimeError):
         self.conflict = tuple(conflict)
         self.objective: Fraction | None = None
         self.bound: Fraction | None = None
-        self.proof: Saved | None = None
+        self.proof: WritableProof | None = None
 
     @classmethod
     def unbounded(cls) -> NotSolved:

@@ -28,7 +28,7 @@ from hetopt.models.asrpt import MinimumAlpha, MinimumCut
 from hetopt.programs.linear import LinearProgram, Objective, Point
 from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import job_instances, mixed_instances
-from hetopt.solving.exact import point_despite
+from hetopt.solving.exact import point_or_proof
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
@@ -194,13 +194,13 @@ def test_that_there_is_no_point_is_proven(
         program = program.with_objectives(Objective(np.ones(len(program.c)), priority=1), *program.objectives)
     wrong = NotSolved("the program is infeasible", "infeasible")
     if best := enumerated(program):
-        assert exact_optimum(point_despite(wrong, program, Options())).optima == best
+        assert exact_optimum(point_or_proof(wrong, program, Options())).optima == best
         assert wrong.proof is None
         return
     with pytest.raises(NotSolved) as error:
         run(program.with_objectives(program.objectives[-1]), Options(exact=True))
     with pytest.raises(NotSolved):
-        point_despite(wrong, program, Options())
+        point_or_proof(wrong, program, Options())
     for one in (error.value, wrong):
         assert one.proof is not None
         file = tmp_path_factory.mktemp("none") / "none.vipr"

@@ -327,9 +327,8 @@ def _integer(
     """The exact optimum of a program with integer columns, near ``x``."""
     what = _integer_program(base, objectives, options, known)
     found = integer_optimum(what, x, options)
-    values = [fraction(v) + offset for v, offset in zip(found.values, what.offsets, strict=True)]
-    priorities = [objective.priority for objective in objectives]
-    main, exact = priorities.index(main_priority(priorities)), _array(found.x)
+    values, main = _optima(found.values, objectives, known)
+    exact = _array(found.x)
     return ExactOptimum(
         objective=values[main],
         x=exact,
@@ -344,7 +343,7 @@ def _integer(
     )
 
 
-def point_despite(
+def point_or_proof(
     error: NotSolved, program: LinearProgram, options: Options, compiled: Compiled | None = None
 ) -> Point:
     """A point of a program that a float solver calls infeasible; else its error, with the proof.
@@ -384,15 +383,15 @@ def _integer_program(
         costs=[known.cost(one) for one in objectives],
         offsets=[known.offset(one) for one in objectives],
         names=base.col_names,
-        find=partial(_with_sums, base, options),
+        find=partial(_point_with_sums, base, options),
     )
 
 
-def _with_sums(base: LinearProgram, options: Options, sums: Sequence[tuple[Form, Rational]]) -> Floats | None:
+def _point_with_sums(base: LinearProgram, options: Options, sums: Sequence[tuple[Form, Rational]]) -> Floats | None:
     """A point of ``base`` at which these sums have these values; None if HiGHS finds none."""
     value = np.array([float(v) for _, v in sums])
-    entries = [(i, j, float(v)) for i, (form, _) in enumerate(sums) for j, v in form.items()]
-    row, column, factor = np.array(entries).T
+    triples = [(i, j, float(v)) for i, (form, _) in enumerate(sums) for j, v in form.items()]
+    row, column, factor = np.array(triples).T
     matrix = sparse.csr_array((factor, (row.astype(np.intp), column.astype(np.intp))), shape=(len(sums), base.shape[1]))
     names = [f"sum {i}" for i in range(len(sums))]
     program = base.with_objectives(Objective(np.zeros(base.shape[1]))).with_rows(Cuts(matrix, value, value, names))
@@ -543,12 +542,7 @@ def _result(
     known: ExactData,
 ) -> ExactOptimum:
     n = base.shape[1]
-    values = [
-        fraction(vertex.objective()) + known.offset(objective)
-        for objective, vertex in zip(objectives, optima, strict=True)
-    ]
-    priorities = [objective.priority for objective in objectives]
-    main = priorities.index(main_priority(priorities))
+    values, main = _optima([vertex.objective() for vertex in optima], objectives, known)
     value, price = _array(optima[-1].value), _array(optima[main].price)
     return ExactOptimum(
         objective=values[main],
@@ -567,6 +561,15 @@ def _result(
             full.col_names,
         ),
     )
+
+
+def _optima(
+    values: Sequence[Rational], objectives: Sequence[Objective], known: ExactData
+) -> tuple[list[Fraction], int]:
+    """The optima with their constants, and which of them is in the certificate."""
+    priorities = [objective.priority for objective in objectives]
+    with_constants = [fraction(v) + known.offset(one) for v, one in zip(values, objectives, strict=True)]
+    return with_constants, priorities.index(main_priority(priorities))
 
 
 def _array(values: Sequence[Rational]) -> NDArray[np.object_]:

@@ -311,7 +311,7 @@ class Session:
             bound=float(info.mip_dual_bound) if is_integer else proven,
             status=status,
             row_dual=np.asarray(solution.row_dual, dtype=float) if has_dual else None,
-            basis=None if is_integer or self._is_ipm() else self._basis(),
+            basis=None if is_integer or self._is_ipm() else self.basis(),
             seconds=seconds,
             method="branch-and-cut" if is_integer else "interior-point" if self._is_ipm() else "simplex",
             iterations=int(info.simplex_iteration_count),
@@ -334,7 +334,8 @@ class Session:
 
     def basis(self) -> Basis | None:
         """The basis of the last solve, if it has one."""
-        return self._basis()
+        basis = self._highs.getBasis()
+        return Basis(lambda: (basis.col_status, basis.row_status), basis) if basis.valid else None
 
     def ray(self) -> Floats | None:
         """(rows,) multipliers that contradict the bounds of columns, after an infeasible solve; None without any."""
@@ -404,10 +405,6 @@ class Session:
         if status == _Status.kModelEmpty:
             raise NotSolved("the program has no columns: there is nothing to decide", "error")
         raise NotSolved(f"HiGHS stopped with {self._highs.modelStatusToString(status)!r}", "error")
-
-    def _basis(self) -> Basis | None:
-        basis = self._highs.getBasis()
-        return Basis(lambda: (basis.col_status, basis.row_status), basis) if basis.valid else None
 
 
 Int32s: TypeAlias = NDArray[np.int32]

@@ -42,7 +42,7 @@ def solve_compiled(compiled: Compiled, options: Options) -> tuple[Point, ExactOp
         if (method := method_for(compiled, options)) is not None:
             return method.solve(compiled, options), None
         return optimise(compiled.program, options, compiled.separation()), None
-    from hetopt.solving.exact import exact_optimum_of, point_despite
+    from hetopt.solving.exact import exact_optimum_of, point_or_proof
 
     if compiled.curved:
         compiled.linear()  # raises the reason
@@ -52,7 +52,7 @@ def solve_compiled(compiled: Compiled, options: Options) -> tuple[Point, ExactOp
         else:
             point = optimise(compiled.program, options, compiled.separation())
     except NotSolved as error:
-        point = point_despite(error, compiled.program, options, compiled)
+        point = point_or_proof(error, compiled.program, options, compiled)
     exact = exact_optimum_of(compiled, point, options).agreeing_with(point)
     return exact.as_point(point), exact
 
@@ -268,13 +268,13 @@ def run(program: LinearProgram, options: Options, start: Floats | None = None) -
         The solver is unknown, not installed or not licensed.
     """
     if options.exact:
-        from hetopt.solving.exact import exact_optimum, point_despite
+        from hetopt.solving.exact import exact_optimum, point_or_proof
 
         options = options.started()
         try:
             point = run(program, options.for_start(), start)
         except NotSolved as error:
-            point = point_despite(error, program, options)
+            point = point_or_proof(error, program, options)
         return exact_optimum(point, options).agreeing_with(point).as_point(point)
     if options.solver == "highs" and options.method == "auto" and program.is_binary:
         from hetopt.solving.integer import solve_binary

@@ -15,8 +15,7 @@ from dataclasses import replace
 from flint import fmpq
 
 from hetopt.solving.rational.core import Core
-from hetopt.solving.rational.derivations import ZERO
-from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.kernel import ZERO, Rational
 
 
 def summed(core: Core, apart: int = 0) -> Core:

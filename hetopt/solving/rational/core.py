@@ -14,14 +14,13 @@ from scipy import sparse
 from hetopt.data.array_types import Floats
 from hetopt.programs.linear import LinearProgram, nearest_powers
 from hetopt.solving.rational.derivations import (
-    ZERO,
     Derivations,
     Form,
     ceiling,
     floor,
     is_whole,
 )
-from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.kernel import ZERO, Rational
 
 DIGITS = 44
 """Binary digits of costs and multipliers, relative to the largest cost, so that the numbers of proofs are short."""

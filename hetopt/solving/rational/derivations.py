@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from flint import fmpq
 
-from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.kernel import ZERO, Rational
 from hetopt.solving.rational.program import RationalProgram
 
-ZERO = fmpq(0)
 AT_LEAST, EQUATION, AT_MOST = 1, 0, -1
 LETTER = {AT_LEAST: "G", EQUATION: "E", AT_MOST: "L"}
 
@@ -94,11 +93,10 @@ class Derivations:
         self.constraints.append(Constraint(sense, right, form))
         return len(self.constraints) - 1
 
-    def keep(self, position: int, right: Rational) -> int:
-        """Set the bound of a row that keeps an earlier objective; return its position."""
+    def keep(self, position: int, right: Rational) -> None:
+        """Set the bound of a row that keeps an earlier objective."""
         sense, _, form = self.constraints[position]
         self.constraints[position] = Constraint(sense, right, form)
-        return position
 
     def truncate(self, length: int) -> None:
         """Forget all constraints from this position on."""

@@ -13,8 +13,8 @@ from dataclasses import replace
 from flint import fmpq
 
 from hetopt.solving.rational.core import Core
-from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, Form
-from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, Constraint, Form
+from hetopt.solving.rational.kernel import ZERO, Rational
 
 FEW = 16
 """Fixed columns of a row for each of which it is proven alone that it is fixed; for more, all are used together."""

@@ -23,8 +23,8 @@ from scipy.sparse.linalg import splu
 from hetopt.data.array_types import Floats
 from hetopt.programs.linear import AT_UPPER, BASIC, Basis
 from hetopt.solving.rational.core import Core
-from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, ceiling, floor, is_whole
-from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, Constraint, ceiling, floor, is_whole
+from hetopt.solving.rational.kernel import ZERO, Rational
 from hetopt.tolerances import INTEGRAL, PROVEN
 
 DENOMINATOR = 1_000

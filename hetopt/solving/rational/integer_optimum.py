@@ -18,8 +18,8 @@ from hetopt.errors import NotSolved
 from hetopt.solving.options import Options
 from hetopt.solving.rational.alike_columns import summed
 from hetopt.solving.rational.core import full_core
-from hetopt.solving.rational.derivations import ZERO, Derivations, Form
-from hetopt.solving.rational.kernel import Rational, SingularError
+from hetopt.solving.rational.derivations import Derivations, Form
+from hetopt.solving.rational.kernel import ZERO, Rational, SingularError
 from hetopt.solving.rational.program import RationalProgram, fraction
 from hetopt.solving.rational.root import prove
 from hetopt.solving.rational.search import Improved, OutOfTime
@@ -194,7 +194,11 @@ class _Stage:
         length, apart = len(derived), 0
         while True:
             value = _value(form, x)
-            cutoff = derived.add_solution(value) if kept is None else derived.keep(kept, value)
+            if kept is None:
+                cutoff = derived.add_solution(value)
+            else:
+                derived.keep(kept, value)
+                cutoff = kept
             if self.options.left == 0:
                 raise OutOfTime(None)
             try:

@@ -11,6 +11,8 @@ from flint import fmpq, fmpq_mat
 Rational: TypeAlias = Any
 """A ``flint.fmpq`` (flint is not typed)."""
 
+ZERO: Rational = fmpq(0)
+
 Entries: TypeAlias = list[list[tuple[int, Rational]]]
 """For each row (or column) its (position, value) pairs."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetopt.programs.linear import BASIC
-from hetopt.solving.rational.derivations import AT_LEAST, ZERO, Constraint, Derivations, Form
-from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.derivations import AT_LEAST, Constraint, Derivations, Form
+from hetopt.solving.rational.kernel import ZERO, Rational
 from hetopt.solving.rational.program import RationalProgram
 from hetopt.solving.rational.simplex import Vertex
 from hetopt.solving.rational.vipr_file import Proof

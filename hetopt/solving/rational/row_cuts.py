@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from flint import fmpq
 
 from hetopt.solving.rational.core import Core, add_row
-from hetopt.solving.rational.derivations import ZERO, floor, is_whole
-from hetopt.solving.rational.kernel import Rational
+from hetopt.solving.rational.derivations import floor, is_whole
+from hetopt.solving.rational.kernel import ZERO, Rational
 
 MOST_CUTS = 64
 """Largest number of cuts of a row."""

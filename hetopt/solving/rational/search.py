@@ -25,8 +25,8 @@ from hetopt.programs.linear import Basis
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.rational.core import Core
-from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, ZERO, Constraint, Form, ceiling, floor, is_whole
-from hetopt.solving.rational.kernel import Rational, SingularError
+from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, Constraint, Form, ceiling, floor, is_whole
+from hetopt.solving.rational.kernel import ZERO, Rational, SingularError
 from hetopt.solving.rational.program import RationalProgram
 from hetopt.solving.rational.refinement import refined
 from hetopt.solving.rational.simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise

@@ -9,10 +9,8 @@ from functools import cached_property
 from flint import fmpq
 
 from hetopt.programs.linear import AT_LOWER, AT_UPPER, AT_ZERO, BASIC
-from hetopt.solving.rational.kernel import Kernel, Rational, SingularError
+from hetopt.solving.rational.kernel import ZERO, Kernel, Rational, SingularError
 from hetopt.solving.rational.program import RationalProgram
-
-ZERO = fmpq(0)
 
 
 class InfeasibleError(ArithmeticError):
