@@ -25,6 +25,10 @@ POOLS = ("joblib.externals.loky", "multiprocessing.resource_tracker", "multiproc
 LENT: set[int] = set()
 """Processes started in a test that belong to a fixture of a wider scope, which ends them."""
 
+PARENTS: set[int] = set()
+"""Processes of a fixture that start and end children as they need them, as a browser does: a child that comes while
+one test runs is not left by that test."""
+
 
 def adopt_orphans() -> bool:
     """Whether this process is from now on the parent of descendants whose own has ended."""
@@ -46,11 +50,11 @@ def children(pid: int | str = "self") -> list[int]:
 
 
 def descendants() -> set[int]:
-    """All processes below this one that live or wait to be reaped."""
+    """All processes below this one that live or wait to be reaped, but not those below `PARENTS`."""
     found, new = set[int](), children()
     while new:
         found.update(new)
-        new = [below for pid in new for below in children(pid) if below not in found]
+        new = [below for pid in new if pid not in PARENTS for below in children(pid) if below not in found]
     return found
 
 

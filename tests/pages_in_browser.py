@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from left_processes import PARENTS, children
 
 WIDTHS = (1400, 768, 390)
 SCHEMES = ("light", "dark")
@@ -96,11 +97,15 @@ def chromium() -> Iterator[Any]:
     if path is None:
         pytest.skip("Chromium is not installed")
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    before = set(children())
     with sync_api.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        own = set(children()) - before
+        PARENTS.update(own)  # Chromium starts helpers again when they have ended
         try:
             yield browser
         finally:
+            PARENTS.difference_update(own)
             browser.close()
 
 
