@@ -14,7 +14,7 @@ SHELL = ["sh", "-c", "while read line; do sleep 1000 & echo $!; done"]
 
 @pytest.fixture(name="shell")
 def one_shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
-    """A shell that starts a process at each line; no process has time to end by itself."""
+    """A shell that starts a process at each line; a left process is killed soon."""
     monkeypatch.setattr(left_processes, "LOOKS", 10)
     pipe = subprocess.PIPE
     before = descendants()
