@@ -68,15 +68,20 @@ def command(pid: int) -> str:
 
 def end_all_but(before: set[int]) -> list[str]:
     """Wait a while for all other descendants to end, then kill what is left; their commands."""
-    looks, killed = 0, dict[int, str]()
-    while left := [pid for pid in descendants() - before if not _gone(pid)]:
+    looks, killed, seen = 0, dict[int, str](), set[int]()
+    while True:
+        found = descendants() - before
+        left = [pid for pid in found if not _gone(pid)]
+        if not left and found == seen:  # otherwise a parent may have ended in this look, before its child was seen
+            break
         if looks > LOOKS:
             for pid in left:
                 killed.setdefault(pid, command(pid))
                 _kill(pid)
             assert looks < 2 * LOOKS, f"processes that cannot be killed: {killed}"
-        time.sleep(0.02)
-        looks += 1
+        if left:
+            time.sleep(0.02)
+        looks, seen = looks + 1, found
     return [f"{pid}: {text}" for pid, text in killed.items()]
 
 
