@@ -103,6 +103,7 @@ def test_a_proof_that_there_is_no_allocation_is_written(
         ("policy: oef-cooperative", "policy", (), "--policy is missing: the certificate names no policy"),
         ("VER 1.0", "% settings: {broken\nVER 1.0", (), "--set is missing: the certificate was made with the settings"),
         ("VER 1.0", "% time: 7\nVER 1.0", (), "--time is missing: the certificate was made for the time '7'"),
+        ("VER 1.0", "{}", (), "is no certificate in VIPR's format: it does not begin with VER"),
         ("RTP range -21/4", "RTP range -5", ("-p", "oef-cooperative"), "does not end with the bound that it states"),
         ("VER 1.0", "VER 2.0", ("-p", "oef-cooperative"), "has '2.0' after 'VER' instead of 1.0"),
     ],

@@ -137,8 +137,16 @@ def check(
 
 
 def source_of(path: str | Path) -> dict[str, str]:
-    """What the comments of a certificate say of its source: key -> text."""
-    found = {}
+    """What the first comments of a certificate say of its source: key -> text.
+
+    Raises
+    ------
+    InvalidCertificate
+        Something else than comments and the version comes first.
+    UnusableFile
+        The file cannot be read.
+    """
+    found, line = {}, ""
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             for _ in range(MOST):
@@ -148,6 +156,8 @@ def source_of(path: str | Path) -> dict[str, str]:
                 found[key.strip()] = text.strip()
     except OSError as problem:
         raise UnusableFile.of(problem, path, "read") from None
+    if line.strip() and not line.lstrip().startswith(("%", "VER")):
+        raise InvalidCertificate("is no certificate in VIPR's format: it does not begin with VER").in_file(str(path))
     return found
 
 
