@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from flint import fmpq
@@ -22,8 +22,26 @@ from hetopt.solving.rational.derivations import (
 )
 from hetopt.solving.rational.kernel import ZERO, Rational
 
+Number: TypeAlias = int | Rational
+
 DIGITS = 44
 """Binary digits of costs and multipliers, relative to the largest cost, so that the numbers of proofs are short."""
+
+
+class WeakBound(NamedTuple):
+    """``cost.x >= total`` by weak duality.
+
+    Attributes
+    ----------
+    reduced:
+        (n,) reduced costs.
+    terms:
+        Position of a constraint -> its multiplier in the proof.
+    """
+
+    total: Rational
+    reduced: list[Number]
+    terms: dict[int, Number]
 
 
 @dataclass
@@ -95,34 +113,54 @@ class Core:
         """A row over the columns of the program."""
         return {i: v * a for j, v in row.items() for i, a in self.columns[j].items()}
 
-    def bounded(self, cost: list[Rational], y: list[Rational]) -> tuple[list[Rational], Rational | None]:
-        """Reduced costs at (m,) duals y, and the bound on cost.x that they prove; None without one."""
-        reduced, total, n = list(cost), ZERO, len(self.columns)
-        for i, v in enumerate(y):
-            if v:
-                side = self.lower[n + i] if v > 0 else self.upper[n + i]
-                if side is None:
-                    return reduced, None
-                total += v * side
-                for j, a in self.rows[i].items():
-                    reduced[j] -= v * a
+    def bounded(
+        self,
+        cost: Sequence[Number],
+        y: Mapping[int, Number],
+        rows: Sequence[Iterable[tuple[int, Number]]] | None = None,
+    ) -> WeakBound | None:
+        """The bound on cost.x by these multipliers of rows; None if a bound that it needs is missing.
+
+        Parameters
+        ----------
+        rows:
+            (m,) the same rows, whole numbers as int, with which sums are faster.
+        """
+        n = len(self.columns)
+        reduced, total, terms = list(cost), ZERO, dict[int, Number]()
+        for i, v in y.items():
+            places, sides = (self.lower_at, self.lower) if v > 0 else (self.upper_at, self.upper)
+            at, side = places[n + i], sides[n + i]
+            if at is None or side is None:
+                return None
+            terms[at] = terms.get(at, 0) + v
+            total += v * side
+            for j, a in self.rows[i].items() if rows is None else rows[i]:
+                reduced[j] -= v * a
+        lower, upper, lower_at, upper_at = self.lower, self.upper, self.lower_at, self.upper_at
         for j, r in enumerate(reduced):
-            if r:
-                side = self.lower[j] if r > 0 else self.upper[j]
-                if side is None:
-                    return reduced, None
+            if not r:
+                continue
+            at, side = (lower_at[j], lower[j]) if r > 0 else (upper_at[j], upper[j])
+            if at is None:
+                return None
+            if side:
                 total += r * side
-        return reduced, total
+            terms[at] = terms.get(at, 0) + r
+        return WeakBound(total, reduced, terms)
+
+    def multiples(self, dual: Floats, scale: float) -> dict[int, int]:
+        """Row -> multiplier, minimised: the nearest whole multiple of 1 / ``scale`` to its dual, maximised.
+
+        Rows without the bound that the multiplier needs are left out.
+        """
+        n = len(self.columns)
+        y = {i: -int(v) for i, v in enumerate(np.rint(dual * scale).tolist()) if v}
+        return {i: v for i, v in y.items() if (self.lower if v > 0 else self.upper)[n + i] is not None}
 
     def proven(self, total: Rational) -> Rational:
         """The bound on the program's objective that follows from ``cost.x >= total``."""
         return self.best - max(ZERO, self.right - total) / self.scale
-
-    def terms(self, y: list[Rational], reduced: list[Rational], factor: Rational) -> dict[int, Rational]:
-        """Multipliers of rows and of columns in the proof of that bound, times ``factor``."""
-        n = len(self.columns)
-        pairs = [*enumerate(reduced), *((n + i, v) for i, v in enumerate(y))]
-        return {at: factor * v for at, v in self.by_bounds({j: v for j, v in pairs if v}).items()}
 
     def by_bounds(self, multipliers: Mapping[int, Rational]) -> dict[int, Rational]:
         """Multipliers of columns and rows as those of their bounds: of the lower one if positive, else of the upper."""
@@ -294,9 +332,7 @@ def _imply(core: Core, j: int, rows: list[int], way: int) -> None:
         bounds[j], places[j] = fmpq(derived.constraints[at].right), at
 
 
-def rounded_duals(core: Core, dual: Floats) -> list[Rational]:
-    """(m,) duals of :meth:`Core.program`, maximised, as short fractions of the core, minimised."""
-    n, unit = len(core.columns), core.unit()
-    short = np.rint(np.ldexp(-dual, DIGITS))
-    y = [fmpq(int(v)) * unit / 2**DIGITS if v else ZERO for v in short.tolist()]
-    return [ZERO if v and (core.lower if v > 0 else core.upper)[n + i] is None else v for i, v in enumerate(y)]
+def rounded_duals(core: Core, dual: Floats) -> dict[int, Rational]:
+    """Row -> dual of :meth:`Core.program`, maximised, as a short fraction of the core, minimised."""
+    unit = core.unit() / 2**DIGITS
+    return {i: v * unit for i, v in core.multiples(dual, 2.0**DIGITS).items()}

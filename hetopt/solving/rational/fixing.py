@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from flint import fmpq
 
-from hetopt.solving.rational.core import Core
+from hetopt.solving.rational.core import Core, Number
 from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, Constraint, Form
 from hetopt.solving.rational.kernel import ZERO, Rational
 
@@ -20,12 +20,12 @@ FEW = 16
 """Fixed columns of a row for each of which it is proven alone that it is fixed; for more, all are used together."""
 
 
-def reduced_core(core: Core, y: list[Rational]) -> Core:
+def reduced_core(core: Core, y: Mapping[int, Rational]) -> Core:
     """The core without the columns that the duals ``y`` fix; the same one if there are none."""
-    reduced, bound = core.bounded(core.cost, y)
-    if bound is None or core.cutoff is None:
+    found = core.bounded(core.cost, y)
+    if found is None or core.cutoff is None:
         return core
-    gap = core.right - bound
+    reduced, gap = found.reduced, core.right - found.total
     fixed = {j: bool(r < 0) for j, r in enumerate(reduced) if core.integer[j] and abs(r) > gap}
     if len(fixed) == len(core.columns):
         fixed.popitem()  # HiGHS solves no program without columns
@@ -36,14 +36,16 @@ class _Fixing:
     """Columns of a core that are fixed at their upper (True) or lower bound."""
 
     def __init__(
-        self, core: Core, cutoff: int, y: list[Rational], reduced: list[Rational], fixed: dict[int, bool]
+        self, core: Core, cutoff: int, y: Mapping[int, Rational], reduced: list[Number], fixed: dict[int, bool]
     ) -> None:
         self.old, self.cutoff, self.fixed = core, cutoff, fixed
         least = min(abs(reduced[j]) for j in fixed)
         rest = [r / least for r in reduced]
         for j, at_upper in fixed.items():
             rest[j] += 1 if at_upper else -1
-        terms = core.terms([v / least for v in y], rest, fmpq(-1))
+        n = len(core.columns)
+        multipliers = {j: r for j, r in enumerate(rest) if r} | {n + i: v / least for i, v in y.items()}
+        terms = {at: -v for at, v in core.by_bounds(multipliers).items()}
         terms[cutoff] = terms.get(cutoff, ZERO) + 1 / least
         self.all_at = core.derived.add_rounded({at: v for at, v in terms.items() if v})
         """Position of ``sum of the distances from these bounds <= 0``."""

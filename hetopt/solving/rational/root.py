@@ -94,9 +94,9 @@ class _Root:
     def _reduce(self, dual: Floats, value: float) -> bool:
         """Take the bound of these duals, and leave out the columns that they fix; whether a search is left."""
         y = rounded_duals(self.core, dual)
-        _, total = self.core.bounded(self.core.cost, y)
-        if total is not None:
-            found = self.core.proven(total)
+        bounded = self.core.bounded(self.core.cost, y)
+        if bounded is not None:
+            found = self.core.proven(bounded.total)
             self.bound = found if self.bound is None else max(found, self.bound)
         if value >= self._target() - EQUAL:
             return False

@@ -24,7 +24,7 @@ from hetopt.errors import NotSolved
 from hetopt.programs.linear import Basis
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.solving.rational.core import Core
+from hetopt.solving.rational.core import Core, WeakBound
 from hetopt.solving.rational.derivations import AT_LEAST, AT_MOST, Constraint, Form, ceiling, floor, is_whole
 from hetopt.solving.rational.kernel import ZERO, Rational, SingularError
 from hetopt.solving.rational.program import RationalProgram
@@ -393,41 +393,9 @@ class Search:
 
     # Proofs
 
-    def _multiples(self, dual: Floats, scale: float) -> dict[int, int]:
-        """Row -> whole multiplier, without those that lack a bound."""
-        core, n = self.core, self.n
-        y = {i: -int(v) for i, v in enumerate(np.rint(dual * scale).tolist()) if v}
-        return {i: v for i, v in y.items() if (core.lower if v > 0 else core.upper)[n + i] is not None}
-
-    def _sum(self, cost: Sequence[int], y: dict[int, int]) -> tuple[Rational, dict[int, Rational]] | None:
-        """The bound on cost.x by these multipliers, and the terms of its proof; None if a bound is missing."""
-        core, n, rows = self.core, self.n, self.rows
-        reduced, total, terms = list(cost), ZERO, dict[int, Rational]()
-        for i, v in y.items():
-            up = v > 0
-            place, side = (core.lower_at, core.lower) if up else (core.upper_at, core.upper)
-            at, bound = place[n + i], side[n + i]
-            if at is None or bound is None:
-                return None
-            terms[at] = v
-            total += v * bound
-            for j, a in rows[i]:
-                reduced[j] -= v * a
-        lower, upper, lower_at, upper_at = core.lower, core.upper, core.lower_at, core.upper_at
-        for j, r in enumerate(reduced):
-            if r > 0:
-                if (at := lower_at[j]) is None:
-                    return None
-                if bound := lower[j]:
-                    total += r * bound
-                terms[at] = terms.get(at, 0) + r
-            elif r:
-                if (at := upper_at[j]) is None:
-                    return None
-                if bound := upper[j]:
-                    total += r * bound
-                terms[at] = terms.get(at, 0) + r
-        return total, terms
+    def _bounded(self, cost: Sequence[int], dual: Floats, scale: float) -> WeakBound | None:
+        """The bound on cost.x at duals rounded to multiples of 1 / ``scale``."""
+        return self.core.bounded(cost, self.core.multiples(dual, scale), self.rows)
 
     def _close_infeasible(self, node: _Node, ray: Floats) -> bool:
         size = float(np.abs(ray).max(initial=0.0))
@@ -435,19 +403,19 @@ class Search:
             return False
         for sign in (1.0, -1.0):
             for digits in (10, 24, 40):
-                found = self._sum([0] * self.n, self._multiples(ray, sign * 2.0**digits / size))
-                if found is not None and found[0] > 0:
-                    self._close(node, Constraint(AT_LEAST, found[0], {}), found[1])
+                found = self._bounded([0] * self.n, ray, sign * 2.0**digits / size)
+                if found is not None and found.total > 0:
+                    self._close(node, Constraint(AT_LEAST, found.total, {}), found.terms)
                     return True
         return False
 
     def _close_short(self, node: _Node, dual: Floats) -> bool:
         """Close a node by rounded duals, if these prove enough."""
         core = self.core
-        found = self._sum(self.cost, self._multiples(dual, self.unit))
+        found = self._bounded(self.cost, dual, self.unit)
         if found is None:
             return False
-        total, terms = found
+        total, _, terms = found
         if total > core.right and core.cutoff is not None:
             terms[core.cutoff] = -1
             self._close(node, Constraint(AT_LEAST, total - core.right, {}), terms)
@@ -509,13 +477,13 @@ class Search:
         """Close a node by the duals of a basis, if these prove enough."""
         core = self.core
         try:
-            y = [-v for v in vertex.price[self.n :]]
+            y = {i: -v for i, v in enumerate(vertex.price[self.n :]) if v}
         except SingularError:
             return False
-        reduced, bound = core.bounded(core.objective, y)
-        if bound is None or bound + core.constant < core.best:
+        found = core.bounded(core.objective, y)
+        if found is None or found.total + core.constant < core.best:
             return False
-        self._close_objective(node, bound + core.constant, core.terms(y, reduced, fmpq(1)))
+        self._close_objective(node, found.total + core.constant, found.terms)
         return True
 
     def _close(self, node: _Node, constraint: Constraint, terms: dict[int, Rational], why: str = "lin") -> None:
@@ -547,8 +515,8 @@ class Search:
         least = self.core.best
         for one in [node, *(other for _, _, other in self.queue if other.open)]:
             self._moved(one)
-            found = None if one.dual is None else self._sum(self.cost, self._multiples(one.dual, self.unit))
+            found = None if one.dual is None else self._bounded(self.cost, one.dual, self.unit)
             if found is None:
                 return self.proven
-            least = min(least, self.core.proven(found[0]))
+            least = min(least, self.core.proven(found.total))
         return least if self.proven is None else max(least, self.proven)
