@@ -8,11 +8,10 @@ from functools import cache
 from hetopt.data.instance import Instance
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
-from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.fft.round_cases import EXACT, RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import Growth
 from hetopt.simulation.simulator import simulate
-from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -26,7 +25,7 @@ def family(s: int) -> Instance:
 @cache
 def served(s: int) -> dict[str, list[int]]:
     """Job -> the rounds in which FFT runs it, in the simulator."""
-    log = simulate(FFT(options=Options(exact=True)), family(s))
+    log = simulate(FFT(options=EXACT), family(s))
     found: dict[str, list[int]] = {str(name): [] for name in log.jobs.index}
     for name, start, end in zip(*(log.spans[key].tolist() for key in ("job", "start", "end")), strict=True):
         found[name] += range(round(start / ROUND_SECONDS), round(end / ROUND_SECONDS))

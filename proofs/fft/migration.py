@@ -9,10 +9,10 @@ from fractions import Fraction
 from hetopt import instances
 from hetopt.data.rationals import number_text, simple_fractions
 from hetopt.models.fft import FFT
+from hetopt.proofs.fft.round_cases import EXACT
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, compare_number, compare_values
-from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -199,7 +199,7 @@ def _placed(round_seconds: float) -> str | None:
     j4 = instance.job["J4"]
     restart = 60 * float(MOVE) - j4.checkpoint_bytes / instance.cluster.servers[0].nic_bytes_per_s
     now = instance.replace(jobs=(j4,), time=300.0, done={"J4": 5.0}, held={"J4": {"T4": 1}})
-    policy = FFT(round_seconds=round_seconds, restart_seconds=restart, options=Options(exact=True))
+    policy = FFT(round_seconds=round_seconds, restart_seconds=restart, options=EXACT)
     return policy(now)[0].assigned["J4"]
 
 

@@ -22,6 +22,9 @@ TypeOfJob = tuple[int, ...]
 
 WAITS = -1
 
+EXACT = Options(exact=True)
+"""Options with which claims run the policy: its plans are proven in rational numbers."""
+
 
 @dataclass(frozen=True)
 class RoundJob:
@@ -160,7 +163,7 @@ class RoundCase:
 
     def plan(self) -> Plan:
         """The plan of the library's policy."""
-        policy = FFT(normalise=self.normalise, options=Options(exact=True))
+        policy = FFT(normalise=self.normalise, options=EXACT)
         state = policy.advanced(self.instance, None)
         names = [job.name for job in self.instance.jobs]
         if self.rho:

@@ -9,9 +9,8 @@ from fractions import Fraction
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.compensation import fair_rounds
-from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, runs_picture
+from hetopt.proofs.fft.round_cases import EXACT, WAITS, RoundCase, TypeOfJob, runs_picture
 from hetopt.proofs.ledger.finding_pictures import Timeline
-from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -64,7 +63,7 @@ def library_decisions(run: RoundCase, rounds: int) -> list[TypeOfJob]:
     """The plans of the library's policy for the present gangs, in the first ``rounds`` rounds with a present job."""
     gangs = {job.name: gang for job, gang in zip(run.instance.jobs, run.gangs, strict=True)}
     types = run.instance.cluster.type_names
-    policy = FFT(normalise=run.normalise, options=Options(exact=True))
+    policy = FFT(normalise=run.normalise, options=EXACT)
     state, done = None, dict.fromkeys(gangs, 0.0)
     time, found = min(gang.arrival for gang in run.gangs), list[TypeOfJob]()
     while len(found) < rounds and any(done[name] < gang.work for name, gang in gangs.items()):

@@ -11,20 +11,19 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
-from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, runs_picture
+from hetopt.proofs.fft.round_cases import EXACT, RoundCase, RoundJob, runs_picture
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.simulation.simulator import simulate
-from hetopt.solving.options import Options
 
 F = Fraction
 
 
 def waits(instance: Instance) -> dict[str, Fraction]:
     """Job -> rounds from its arrival to its first service, under FFT in the simulator."""
-    log = simulate(FFT(options=Options(exact=True)), instance)
+    log = simulate(FFT(options=EXACT), instance)
     return {str(name): F(round(v / ROUND_SECONDS)) for name, v in log.jobs["starvation"].items()}
 
 

@@ -11,12 +11,12 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text, simple_fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
+from hetopt.proofs.fft.round_cases import EXACT
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.simulation.simulator import simulate
-from hetopt.solving.options import Options
 
 F = Fraction
 
@@ -118,7 +118,7 @@ def gap_formula(jobs: int) -> Fraction:
 def optimum() -> Computation:
     """Compare the schedule of the paper, and FFT's schedule in the simulator, with the printed JCTs."""
     ends = shortest_first(2)
-    log = simulate(FFT(round_seconds=60.0, options=Options(exact=True)), table_1())
+    log = simulate(FFT(round_seconds=60.0, options=EXACT), table_1())
     simulated = [F(v) / 60 for v in simple_fractions(log.jobs["jct"].to_numpy())]
     bars = (
         TimelineBar("GPU0", F(0), ends[0], "I0"),
