@@ -22,6 +22,7 @@ Form: TypeAlias = Mapping[int, Number]  # variable -> coefficient, none of them 
 SENSE = {"G": 1, "E": 0, "L": -1}
 CUTOFF = frozenset([-1])  # assumption of what holds only for solutions as good as the best one
 WHOLE, NUMBER = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+(/0*[1-9]\d*)?|-?\d*\.\d+")
+SHORT, KNOWN = 50, 10**5  # most characters of a number that is read once for all its places, and most of these
 DIGITS, BITS, MEMORY, PIECE = 10**5, 4 * 10**5, 2 * 10**9, 1 << 16  # most digits, bits of a denominator, bytes in all
 
 
@@ -99,10 +100,9 @@ def _need(holds: object, message: str) -> None:
 class _Words:
     def __init__(self, file: IO[str]) -> None:
         self.file, self.last, self.comments, self.taken = file, "the beginning", list[str](), 0
-        line = file.readline(PIECE)
-        while line.startswith("%") and len(self.comments) < 1_000:
+        self.known: dict[str, Number] = {}
+        while (line := file.readline(PIECE)).startswith("%") and len(self.comments) < 1_000:
             self.comments.append(line[1:].strip())
-            line = file.readline(PIECE)
         self.words = self._split(line)
 
     def _split(self, piece: str) -> Iterator[str]:
@@ -123,7 +123,8 @@ class _Words:
         if expected and found not in expected:
             raise InvalidCertificate(f"has {found[:40]!r} after {self.last[:40]!r} instead of {' or '.join(expected)}")
         self.last, self.taken = found, self.taken + 100 + len(found)
-        _need(self.taken <= MEMORY, "takes too much memory")
+        if self.taken > MEMORY:
+            raise InvalidCertificate("takes too much memory")
         return found
 
     def index(self, least: int = 0, end: int = 10**15) -> int:
@@ -136,13 +137,16 @@ class _Words:
     def number(self, infinite: str = "") -> Number | None:
         """A number such as 3, -5/2 or 0.25; None for the word ``infinite``."""
         before, found = self.last, self.word()
-        if found == infinite:
-            return None
+        if found in self.known or found == infinite:
+            return self.known.get(found)
         if not NUMBER.fullmatch(found):
             raise InvalidCertificate(f"has {found[:40]!r} after {before[:40]!r} instead of a number such as -5/2")
         over, _, under = found.partition("/")
         value = Fraction(int(over), int(under)) if under else Fraction(found) if "." in found else int(found)
-        return int(value) if value.denominator == 1 else value
+        value = int(value) if value.denominator == 1 else value
+        if len(found) <= SHORT and len(self.known) < KNOWN:
+            self.known[found] = value
+        return value
 
     def computed(self, value: Number) -> Number:
         """A number that is not in the file, whose memory counts, too; long denominators also take long to add."""
@@ -154,8 +158,7 @@ class _Words:
 
 class _Checker:
     def __init__(self, file: IO[str]) -> None:
-        self.words = _Words(file)
-        self.live: dict[int, Constraint] = {}
+        self.words, self.live = _Words(file), dict[int, Constraint]()
         self.best: Number | None = None
 
     def verified(self, assume: Callable[[Problem], Collection[int]]) -> Verified:
@@ -212,8 +215,7 @@ class _Checker:
     def _constraint(self) -> Constraint:
         self.words.word()
         sense, right = SENSE[self.words.word("L", "E", "G")], self.words.number() or 0
-        length = self.words.word()
-        if length == "OBJ":
+        if (length := self.words.word()) == "OBJ":
             return Constraint(sense, right, self.objective)
         _need(WHOLE.fullmatch(length) and length[0] != "-", f"has {length[:40]!r} instead of a number of variables")
         return Constraint(sense, right, self._pairs(int(length)))
@@ -255,10 +257,8 @@ class _Checker:
     def _reason(self, i: int, claim: Constraint) -> frozenset[int]:
         """The assumptions of derived constraint ``i``, after a check of its reason."""
         why, known = self.words.word("asm", "sol", "lin", "rnd", "uns"), claim
-        if why == "asm":
-            return frozenset([i])
-        if why == "uns":
-            return self._split(i, claim)
+        if why in ("asm", "uns"):
+            return frozenset([i]) if why == "asm" else self._split(i, claim)
         if why == "sol":
             _need(self.best is not None, f"derives constraint {i} from a solution, but has none")
             known = Constraint(-self.way, self.best or 0, self.objective, CUTOFF)
