@@ -65,24 +65,25 @@ def run_parallel(
     start = (os.getpid(), sys.path, next(CALLS))  # with other arguments than before, joblib starts new processes
     pool = Parallel(jobs, return_as="generator_unordered", batch_size=1, initializer=_start_worker, initargs=start)
     others = _of_pools()
-    results: Any = ()
-    try:
-        with _interrupts_held_back():  # in the new processes for good, also while they import
-            results = pool(delayed(_run)(work, i, task) for i, task in enumerate(tasks))
-        for i, result in results:
-            yield tasks[i], result
-    except BrokenProcessPool:
-        raise InvalidOption(
-            f"jobs is {jobs}: a process was killed, perhaps because memory ran out; repeat it with fewer jobs"
-        ) from None
-    except BaseException:  # also when the iterator is closed
-        with warnings.catch_warnings(), _manager_errors_ignored():
-            warnings.filterwarnings("ignore", ".*have been cancelled", UserWarning)  # which is what closing is for
-            if results:
-                results.close()
-            for started in _of_pools() - others:
-                started.join(END_SECONDS)  # a feeder of which the pool has lost track never ends; such threads are idle
-        raise
+    with _manager_errors_ignored():
+        results: Any = ()
+        try:
+            with _interrupts_held_back():  # in the new processes for good, also while they import
+                results = pool(delayed(_run)(work, i, task) for i, task in enumerate(tasks))
+            for i, result in results:
+                yield tasks[i], result
+        except BrokenProcessPool:
+            raise InvalidOption(
+                f"jobs is {jobs}: a process was killed, perhaps because memory ran out; repeat it with fewer jobs"
+            ) from None
+        except BaseException:  # also when the iterator is closed
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*have been cancelled", UserWarning)  # which is what closing is for
+                if results:
+                    results.close()
+                for started in _of_pools() - others:
+                    started.join(END_SECONDS)  # a feeder of which the pool has lost track never ends; it is idle
+            raise
 
 
 MANAGER, FEEDER = "ExecutorManagerThread", "QueueFeederThread"
@@ -97,15 +98,15 @@ def _of_pools() -> set[BaseProcess | Thread]:
 
 @contextmanager
 def _manager_errors_ignored() -> Iterator[None]:
-    """Let the manager of a pool end with an error in silence.
+    """Let the manager of a pool end with a KeyError in silence, also where Ctrl-C ends the pool within joblib.
 
-    At the end it forgets its tasks and kills its workers, and then looks for tasks that it had not sent to them yet:
-    a KeyError [joblib 1.6, loky's ``add_call_item_to_queue``].
+    At the end it forgets its tasks and kills its workers, and then looks for tasks that it had not sent to them yet
+    [joblib 1.6, loky's ``add_call_item_to_queue``].
     """
     usual = threading.excepthook
 
     def hook(error: threading.ExceptHookArgs) -> None:
-        if error.thread is None or error.thread.name != MANAGER:
+        if error.exc_type is not KeyError or error.thread is None or error.thread.name != MANAGER:
             usual(error)
 
     threading.excepthook = hook

@@ -75,8 +75,9 @@ def test_no_thread_of_the_pool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings(STOPPED)
-def test_tasks_that_were_not_sent_to_a_worker_yet_end_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Joblib's manager looks for them after it has forgotten them."""
+@pytest.mark.parametrize("end", ["closed", "interrupted"])
+def test_tasks_that_were_not_sent_to_a_worker_yet_end_in_silence(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """Joblib's manager looks for them after it has forgotten them; Ctrl-C may come while joblib waits for a result."""
     from joblib.externals.loky import process_executor
 
     manager = process_executor._ExecutorManagerThread
@@ -98,6 +99,10 @@ def test_tasks_that_were_not_sent_to_a_worker_yet_end_in_silence(monkeypatch: py
     before = set(workers())
     results = run_parallel(time.sleep, [(0,), (600,), (600,), (600,)], 2)
     assert next(results) == ((0,), None)
+    if end == "interrupted":
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            next(results)
     results.close()
     until(lambda: not set(workers()) - before, "they have ended")
     assert not errors
