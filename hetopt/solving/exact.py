@@ -309,7 +309,7 @@ def exact_optimum(
         if not violated.any():
             unique, violated = _uniqueness(base, every, last, context)
         if every is None or not violated.any():
-            return _result(base, _with_all(base, every), objectives, optima, unique, steps, known)
+            return _linear(base, _with_all(base, every), objectives, optima, unique, steps, known)
         base, start = base.with_rows(every.part(np.flatnonzero(violated))), None
 
 
@@ -325,22 +325,8 @@ def _integer(
     base: LinearProgram, objectives: Sequence[Objective], x: Floats, options: Options, known: ExactData
 ) -> ExactOptimum:
     """The exact optimum of a program with integer columns, near ``x``."""
-    what = _integer_program(base, objectives, options, known)
-    found = integer_optimum(what, x, options)
-    values, main = _optima(found.values, objectives, known)
-    exact = _array(found.x)
-    return ExactOptimum(
-        objective=values[main],
-        x=exact,
-        share=None if base.share is None else exact[base.share],
-        row_dual=None,
-        reduced_cost=None,
-        unique=None,
-        optima=tuple(values),
-        program=base.with_objectives(objectives[main]),
-        steps=0,
-        _prove=lambda: found.proof,
-    )
+    found = integer_optimum(_integer_program(base, objectives, options, known), x, options)
+    return _stated(base, objectives, found.values, _array(found.x), known, lambda: found.proof)
 
 
 def point_or_proof(
@@ -532,7 +518,7 @@ def _room(program: RationalProgram, j: int, here: Rational, sign: int) -> tuple[
     return here - 1 if low is None else max(low, here - 1), here
 
 
-def _result(
+def _linear(
     base: LinearProgram,
     full: LinearProgram,
     objectives: Sequence[Objective],
@@ -541,35 +527,49 @@ def _result(
     steps: int,
     known: ExactData,
 ) -> ExactOptimum:
+    """The exact optimum of a linear program; ``full`` is ``base`` with all lazy rows."""
     n = base.shape[1]
-    values, main = _optima([vertex.objective() for vertex in optima], objectives, known)
-    value, price = _array(optima[-1].value), _array(optima[main].price)
+    price = _array(optima[_main(objectives)].price)
+
+    def prove() -> Proof:
+        program = RationalProgram.of(full, known.rows(full.row_names))
+        return linear_proof(program, optima, [*map(known.cost, objectives)], full.col_names)
+
+    found = _stated(
+        base, objectives, [vertex.objective() for vertex in optima], _array(optima[-1].value[:n]), known, prove
+    )
+    return replace(found, row_dual=price[n:], reduced_cost=price[:n], unique=unique, steps=steps)
+
+
+def _stated(
+    base: LinearProgram,
+    objectives: Sequence[Objective],
+    values: Sequence[Rational],
+    x: NDArray[np.object_],
+    known: ExactData,
+    prove: Callable[[], Proof],
+) -> ExactOptimum:
+    """An exact optimum without duals; ``values`` are those of all objectives, without their constants."""
+    optima = tuple(fraction(v) + known.offset(one) for v, one in zip(values, objectives, strict=True))
+    main = _main(objectives)
     return ExactOptimum(
-        objective=values[main],
-        x=value[:n],
-        share=None if base.share is None else value[base.share],
-        row_dual=price[n:],
-        reduced_cost=price[:n],
-        unique=unique,
-        optima=tuple(values),
+        objective=optima[main],
+        x=x,
+        share=None if base.share is None else x[base.share],
+        row_dual=None,
+        reduced_cost=None,
+        unique=None,
+        optima=optima,
         program=base.with_objectives(objectives[main]),
-        steps=steps,
-        _prove=lambda: linear_proof(
-            RationalProgram.of(full, known.rows(full.row_names)),
-            optima,
-            [*map(known.cost, objectives)],
-            full.col_names,
-        ),
+        steps=0,
+        _prove=prove,
     )
 
 
-def _optima(
-    values: Sequence[Rational], objectives: Sequence[Objective], known: ExactData
-) -> tuple[list[Fraction], int]:
-    """The optima with their constants, and which of them is in the certificate."""
+def _main(objectives: Sequence[Objective]) -> int:
+    """Which objective is in the certificate."""
     priorities = [objective.priority for objective in objectives]
-    with_constants = [fraction(v) + known.offset(one) for v, one in zip(values, objectives, strict=True)]
-    return with_constants, priorities.index(main_priority(priorities))
+    return priorities.index(main_priority(priorities))
 
 
 def _array(values: Sequence[Rational]) -> NDArray[np.object_]:

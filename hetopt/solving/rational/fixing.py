@@ -74,7 +74,7 @@ class _Fixing:
         right = sum((-self.value[j] if self.fixed[j] else self.value[j] for j in columns), ZERO)
         return derived.add_stated(Constraint(AT_MOST, right, self._distance(columns)), terms)
 
-    def separate(self, columns: Sequence[int]) -> None:
+    def _separate(self, columns: Sequence[int]) -> None:
         """Prove for each of these columns alone that it stays at its bound, halving their set."""
         if not columns:
             return
@@ -93,7 +93,7 @@ class _Fixing:
         """Whether its direct bound does not take a column with coefficient v out of a row ``<=``."""
         return bool(v > 0) if self.fixed[j] else bool(v < 0)
 
-    def removal(self, own: Mapping[int, Rational]) -> dict[int, Rational]:
+    def _multipliers_against(self, own: Mapping[int, Rational]) -> dict[int, Rational]:
         """Multipliers that take the fixed columns with these coefficients out of the left side of a row ``<=``."""
         bad = [j for j, v in own.items() if self._is_bad(j, v)]
         if all(j in self.alone for j in bad):
@@ -107,12 +107,12 @@ class _Fixing:
                 terms[self._direct(j)] = -v
         return terms
 
-    def _cleaned(self, own: Mapping[int, Rational], at: int, sense: int) -> int:
+    def _without_fixed(self, own: Mapping[int, Rational], at: int, sense: int) -> int:
         """Position of the constraint at ``at`` without the fixed columns, which have the coefficients ``own``."""
         if sense == AT_LEAST:
-            terms = {place: -v for place, v in self.removal({j: -v for j, v in own.items()}).items()}
+            terms = {place: -v for place, v in self._multipliers_against({j: -v for j, v in own.items()}).items()}
         else:
-            terms = self.removal(own)
+            terms = self._multipliers_against(own)
         return self.old.derived.add({at: fmpq(1), **terms})
 
     def _total(self, own: Mapping[int, Rational]) -> Rational:
@@ -132,15 +132,15 @@ class _Fixing:
     def core(self) -> Core:
         """The core of the other columns, without rows that always hold."""
         old, fixed, n = self.old, self.fixed, len(self.old.columns)
-        self.separate(self._needed())
+        self._separate(self._needed())
         stay = [j for j in range(n) if j not in fixed]
         place = {j: p for p, j in enumerate(stay)}
         lost = {j: old.cost[j] for j in fixed if old.cost[j]}
-        cutoff = self._cleaned(lost, self.cutoff, -1) if lost else self.cutoff
+        cutoff = self._without_fixed(lost, self.cutoff, -1) if lost else self.cutoff
         exact = {j: old.objective[j] for j in fixed if old.objective[j]}
         rest = old.rest
         if exact:
-            terms = {at: -v for at, v in self.removal(exact).items()}
+            terms = {at: -v for at, v in self._multipliers_against(exact).items()}
             rest = old.derived.add(terms if rest is None else {rest: fmpq(1), **terms})
         new = replace(
             old,
@@ -174,7 +174,7 @@ class _Fixing:
             if bound is None or at is None or _always(new, left, bound - shift, sense):
                 sides.append((None, None))
             else:
-                sides.append((bound - shift, self._cleaned(own, at, sense) if own else at))
+                sides.append((bound - shift, self._without_fixed(own, at, sense) if own else at))
         if sides == [(None, None)] * 2 and not (old.integer[variable] and left):
             return
         new.rows.append(left)
