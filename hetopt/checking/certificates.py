@@ -25,8 +25,8 @@ from hetopt.solving.rational.kernel import Rational
 from hetopt.solving.rational.program import RationalProgram, fraction
 from hetopt.solving.rational.vipr_file import LONGEST
 
-MOST = 100
-"""Most comments that are read."""
+MOST_COMMENTS = 100
+"""Comments that are read for the source of a certificate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def source_of(path: str | Path) -> dict[str, str]:
     found, line = {}, ""
     try:
         with open(path, encoding="ascii", errors="replace") as file:
-            for _ in range(MOST):
+            for _ in range(MOST_COMMENTS):
                 if not (line := file.readline(LONGEST + 1)).startswith("%"):
                     break
                 key, _, text = line[1:].partition(":")

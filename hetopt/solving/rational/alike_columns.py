@@ -82,7 +82,7 @@ def _classes(core: Core, apart: int) -> tuple[list[list[int]], list[list[int]]]:
             column = _numbered((column[j], *sorted((row[i], v) for i, v in by_column[j])) for j in range(n))
         if len(set(row)) + len(set(column)) > before:
             continue
-        several: list[list[int]] = [own for own in _members(row) if len(own) > 1]
+        several = [own for own in _members(row) if len(own) > 1]
         if not apart:
             return _members(column), _members(row)
         if not several:

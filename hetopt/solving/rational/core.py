@@ -13,13 +13,7 @@ from scipy import sparse
 
 from hetopt.data.array_types import Floats
 from hetopt.programs.linear import LinearProgram, nearest_powers
-from hetopt.solving.rational.derivations import (
-    Derivations,
-    Form,
-    ceiling,
-    floor,
-    is_whole,
-)
+from hetopt.solving.rational.derivations import Derivations, Form, ceiling, floor, is_whole
 from hetopt.solving.rational.kernel import ZERO, Rational
 
 Number: TypeAlias = int | Rational
