@@ -87,13 +87,22 @@ def end_all_but(before: set[int]) -> list[str]:
 
 def _gone(pid: int) -> bool:
     """Whether it is none of those that must end; zombies of this process are reaped."""
-    if text := command(pid):
+    if _alive(pid):
+        text = command(pid)  # empty for a moment while it starts another program
         return pid in LENT or any(name in text for name in POOLS)
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return True  # its own parent reaps it, or has
     return pid not in children()
+
+
+def _alive(pid: int) -> bool:
+    """Whether it exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def _kill(pid: int) -> None:
