@@ -18,8 +18,14 @@ stands still meanwhile."""
 
 PR_SET_CHILD_SUBREAPER = 36
 
-POOLS = ("joblib.externals.loky", "multiprocessing.resource_tracker", "multiprocessing.forkserver")
-"""Helpers that Python and joblib use again from one test to the next; they end with the process of the tests."""
+HELPERS = (
+    "joblib.externals.loky",
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+    "chrome_crashpad_handler",
+)
+"""What Python, joblib and Chromium start again at any time: it ends with the process of the tests, or with the browser,
+and Chromium's leaves the processes below the browser."""
 
 
 LENT: set[int] = set()
@@ -89,7 +95,7 @@ def _gone(pid: int) -> bool:
     """Whether it is none of those that must end; zombies of this process are reaped."""
     if _alive(pid):
         text = command(pid)  # empty for a moment while it starts another program
-        return pid in LENT or any(name in text for name in POOLS)
+        return pid in LENT or any(name in text for name in HELPERS)
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
