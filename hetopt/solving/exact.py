@@ -326,7 +326,7 @@ def _integer(
 ) -> ExactOptimum:
     """The exact optimum of a program with integer columns, near ``x``."""
     found = integer_optimum(_integer_program(base, objectives, options, known), x, options)
-    return _stated(base, objectives, found.values, _array(found.x), known, lambda: found.proof)
+    return _without_duals(base, objectives, found.values, _array(found.x), known, lambda: found.proof)
 
 
 def point_or_proof(
@@ -529,19 +529,19 @@ def _linear(
 ) -> ExactOptimum:
     """The exact optimum of a linear program; ``full`` is ``base`` with all lazy rows."""
     n = base.shape[1]
-    price = _array(optima[_main(objectives)].price)
+    price = _array(optima[_main_index(objectives)].price)
 
     def prove() -> Proof:
         program = RationalProgram.of(full, known.rows(full.row_names))
         return linear_proof(program, optima, [*map(known.cost, objectives)], full.col_names)
 
-    found = _stated(
+    found = _without_duals(
         base, objectives, [vertex.objective() for vertex in optima], _array(optima[-1].value[:n]), known, prove
     )
     return replace(found, row_dual=price[n:], reduced_cost=price[:n], unique=unique, steps=steps)
 
 
-def _stated(
+def _without_duals(
     base: LinearProgram,
     objectives: Sequence[Objective],
     values: Sequence[Rational],
@@ -549,9 +549,9 @@ def _stated(
     known: ExactData,
     prove: Callable[[], Proof],
 ) -> ExactOptimum:
-    """An exact optimum without duals; ``values`` are those of all objectives, without their constants."""
+    """An exact optimum without duals; ``values`` are the optima of all objectives, without their constants."""
     optima = tuple(fraction(v) + known.offset(one) for v, one in zip(values, objectives, strict=True))
-    main = _main(objectives)
+    main = _main_index(objectives)
     return ExactOptimum(
         objective=optima[main],
         x=x,
@@ -566,7 +566,7 @@ def _stated(
     )
 
 
-def _main(objectives: Sequence[Objective]) -> int:
+def _main_index(objectives: Sequence[Objective]) -> int:
     """Which objective is in the certificate."""
     priorities = [objective.priority for objective in objectives]
     return priorities.index(main_priority(priorities))

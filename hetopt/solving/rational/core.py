@@ -107,7 +107,7 @@ class Core:
         """A row over the columns of the program."""
         return {i: v * a for j, v in row.items() for i, a in self.columns[j].items()}
 
-    def bounded(
+    def weak_bound(
         self,
         cost: Sequence[Number],
         y: Mapping[int, Number],

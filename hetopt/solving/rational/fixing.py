@@ -22,7 +22,7 @@ FEW = 16
 
 def reduced_core(core: Core, y: Mapping[int, Rational]) -> Core:
     """The core without the columns that the duals ``y`` fix; the same one if there are none."""
-    found = core.bounded(core.cost, y)
+    found = core.weak_bound(core.cost, y)
     if found is None or core.cutoff is None:
         return core
     reduced, gap = found.reduced, core.right - found.total
@@ -136,7 +136,7 @@ class _Fixing:
         stay = [j for j in range(n) if j not in fixed]
         place = {j: p for p, j in enumerate(stay)}
         lost = {j: old.cost[j] for j in fixed if old.cost[j]}
-        cutoff = self._without_fixed(lost, self.cutoff, -1) if lost else self.cutoff
+        cutoff = self._without_fixed(lost, self.cutoff, AT_MOST) if lost else self.cutoff
         exact = {j: old.objective[j] for j in fixed if old.objective[j]}
         rest = old.rest
         if exact:

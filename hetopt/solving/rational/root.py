@@ -94,10 +94,10 @@ class _Root:
     def _reduce(self, dual: Floats, value: float) -> bool:
         """Take the bound of these duals, and leave out the columns that they fix; whether a search is left."""
         y = rounded_duals(self.core, dual)
-        bounded = self.core.bounded(self.core.cost, y)
-        if bounded is not None:
-            found = self.core.proven(bounded.total)
-            self.bound = found if self.bound is None else max(found, self.bound)
+        found = self.core.weak_bound(self.core.cost, y)
+        if found is not None:
+            bound = self.core.proven(found.total)
+            self.bound = bound if self.bound is None else max(bound, self.bound)
         if value >= self._target() - EQUAL:
             return False
         self.core = reduced_core(self.core, y)

@@ -393,9 +393,9 @@ class Search:
 
     # Proofs
 
-    def _bounded(self, cost: Sequence[int], dual: Floats, scale: float) -> WeakBound | None:
+    def _weak_bound(self, cost: Sequence[int], dual: Floats, scale: float) -> WeakBound | None:
         """The bound on cost.x at duals rounded to multiples of 1 / ``scale``."""
-        return self.core.bounded(cost, self.core.multiples(dual, scale), self.rows)
+        return self.core.weak_bound(cost, self.core.multiples(dual, scale), self.rows)
 
     def _close_infeasible(self, node: _Node, ray: Floats) -> bool:
         size = float(np.abs(ray).max(initial=0.0))
@@ -403,7 +403,7 @@ class Search:
             return False
         for sign in (1.0, -1.0):
             for digits in (10, 24, 40):
-                found = self._bounded([0] * self.n, ray, sign * 2.0**digits / size)
+                found = self._weak_bound([0] * self.n, ray, sign * 2.0**digits / size)
                 if found is not None and found.total > 0:
                     self._close(node, Constraint(AT_LEAST, found.total, {}), found.terms)
                     return True
@@ -412,7 +412,7 @@ class Search:
     def _close_short(self, node: _Node, dual: Floats) -> bool:
         """Close a node by rounded duals, if these prove enough."""
         core = self.core
-        found = self._bounded(self.cost, dual, self.unit)
+        found = self._weak_bound(self.cost, dual, self.unit)
         if found is None:
             return False
         total, _, terms = found
@@ -480,7 +480,7 @@ class Search:
             y = {i: -v for i, v in enumerate(vertex.price[self.n :]) if v}
         except SingularError:
             return False
-        found = core.bounded(core.objective, y)
+        found = core.weak_bound(core.objective, y)
         if found is None or found.total + core.constant < core.best:
             return False
         self._close_objective(node, found.total + core.constant, found.terms)
@@ -515,7 +515,7 @@ class Search:
         least = self.core.best
         for one in [node, *(other for _, _, other in self.queue if other.open)]:
             self._moved(one)
-            found = None if one.dual is None else self._bounded(self.cost, one.dual, self.unit)
+            found = None if one.dual is None else self._weak_bound(self.cost, one.dual, self.unit)
             if found is None:
                 return self.proven
             least = min(least, self.core.proven(found.total))
