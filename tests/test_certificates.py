@@ -22,13 +22,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import hetopt
-from hetopt import InvalidCertificate, exact_optimum
+from hetopt import Formulation, InvalidCertificate, exact_optimum, instances
 from hetopt.checking import vipr
 from hetopt.checking.certificates import source_of
-from hetopt.models import fft, hadar, oef
+from hetopt.models import fft, gavel, hadar, oef
 from hetopt.models.asrpt import MinimumAlpha
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.asrpt.all_placements import random_case
+from hetopt.solving.exact import CompiledData
 from hetopt.solving.optimising import run
 from hetopt.solving.options import Options
 
@@ -173,6 +175,8 @@ def test_the_smallest_certificate(tmp_path: Path) -> None:
         ("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1e999999999", "instead of a number such as -5/2"),
         ("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 1/0", "instead of a number such as -5/2"),
         ("VER 1.0 VAR 1 x INT 0 OBJ min 2 0 1 0 1", "has a variable twice in a form"),
+        ("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 " + "1" * 120_000, "has a word of more than 100000 characters"),
+        ("VER 1.0 VAR 1 x INT 0 OBJ min 1 0 ." + "1" * 120_000, "has a word of more than 100000 characters"),
         (HEAD + "RTP range 1 inf SOL 0 DER 0", "does not end with the bound that it states"),
         (HEAD + "RTP range 1 1 SOL 0 DER 0", "has no solution as good as it states"),
         (HEAD + "RTP range 1 1 SOL 1 s 1 0 1/2 DER 0", "has a solution that is not whole"),
@@ -365,6 +369,18 @@ def test_only_the_first_comments_are_read(tmp_path: Path) -> None:
     file = tmp_path / "comments.vipr"
     file.write_text("".join(f"% {i}: \n" for i in range(100_000)))
     assert len(source_of(file)) == 100
+
+
+@pytest.mark.parametrize("policy", [gavel.mean_completion_time(), gavel.finish_time_fairness()])
+def test_a_program_of_tangents_is_not_that_of_a_concave_policy(tmp_path: Path, policy: Formulation) -> None:
+    """A proof about the program with the first tangents proves nothing of the policy."""
+    instance = instances.load("lab36/jobs").at(100_000)
+    compiled = Compiled(policy, policy.entities(instance), lazy=False)
+    file = tmp_path / "relaxed.vipr"
+    exact_optimum(hetopt.optimise(compiled.program), known=CompiledData(compiled, None)).write(file)
+    assert hetopt.check(file).proven
+    with pytest.raises(hetopt.NotLinear, match="is concave"):
+        hetopt.check(file, policy, instance)
 
 
 def test_columns_need_names_of_their_own(tmp_path: Path) -> None:

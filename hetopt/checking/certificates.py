@@ -104,6 +104,8 @@ def check(
         It does not prove what it states, is incomplete or no certificate, or has another problem than that.
     InvalidOption
         A formulation without an instance, or a policy without a program.
+    NotLinear
+        A component of the formulation is concave.
     UnusableFile
         It cannot be read.
 
@@ -156,7 +158,7 @@ def source_of(path: str | Path) -> dict[str, str]:
                 found[key.strip()] = text.strip()
     except OSError as problem:
         raise UnusableFile.of(problem, path, "read") from None
-    if line.strip() and not line.lstrip().startswith(("%", "VER")):
+    if not line or (line.strip() and not line.lstrip().startswith(("%", "VER"))):
         raise InvalidCertificate("is no certificate in VIPR's format: it does not begin with VER").in_file(str(path))
     return found
 
@@ -179,7 +181,7 @@ def _stated(what: LinearProgram | Formulation | Policy, instance: Instance | Non
     else:
         formulation = formulation_of(what, state, instance)
         compiled = Compiled(formulation, formulation.entities(expect(Instance, instance, "instance")), lazy=False)
-        program, known = compiled.program, CompiledData(compiled, None)
+        program, known = compiled.linear(), CompiledData(compiled, None)
     rational = RationalProgram.of(program, known.rows(program.row_names))
     n = program.shape[1]
     constraints = list[Constraint]()

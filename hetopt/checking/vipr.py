@@ -22,8 +22,8 @@ Form: TypeAlias = Mapping[int, Number]  # variable -> coefficient, none of them 
 SENSE = {"G": 1, "E": 0, "L": -1}
 CUTOFF = frozenset([-1])  # assumption of what holds only for solutions as good as the best one
 WHOLE, NUMBER = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+(/0*[1-9]\d*)?|-?\d*\.\d+")
-SHORT, KNOWN = 50, 10**5  # most characters of a number that is read once for all its places, and most of these
-DIGITS, BITS, MEMORY, PIECE = 10**5, 4 * 10**5, 2 * 10**9, 1 << 16  # most digits, bits of a denominator, bytes in all
+SHORT, KNOWN = 50, 10**5  # numbers of so many characters are read once for all their places, and at most so many
+DIGITS, BITS, MEMORY, PIECE = 10**5, 4 * 10**5, 2 * 10**9, 1 << 16  # of a word, of a denominator; bytes: all, at once
 
 
 class Constraint(NamedTuple):
@@ -103,14 +103,14 @@ class _Words:
         self.known: dict[str, Number] = {}
         while (line := file.readline(PIECE)).startswith("%") and len(self.comments) < 1_000:
             self.comments.append(line[1:].strip())
-        self.words = self._split(line)
+        self.words = self._read(line)
 
-    def _split(self, piece: str) -> Iterator[str]:
+    def _read(self, piece: str) -> Iterator[str]:
         rest = ""
         while piece:
             words = (rest + piece).split()
             rest = "" if piece[-1].isspace() or not words else words.pop()
-            _need(len(rest) < DIGITS, f"has a word of more than {DIGITS} characters")
+            _need(max(map(len, [rest, *words[:1]])) <= DIGITS, f"has a word of more than {DIGITS} characters")
             yield from words
             piece = self.file.read(PIECE)
         yield from rest.split()
@@ -258,7 +258,7 @@ class _Checker:
         """The assumptions of derived constraint ``i``, after a check of its reason."""
         why, known = self.words.word("asm", "sol", "lin", "rnd", "uns"), claim
         if why in ("asm", "uns"):
-            return frozenset([i]) if why == "asm" else self._split(i, claim)
+            return frozenset([i]) if why == "asm" else self._unsplit(i, claim)
         if why == "sol":
             _need(self.best is not None, f"derives constraint {i} from a solution, but has none")
             known = Constraint(-self.way, self.best or 0, self.objective, CUTOFF)
@@ -290,7 +290,7 @@ class _Checker:
                 form[j] = computed(form.get(j, 0) + factor * v)
         return Constraint(sense, right, {j: v for j, v in form.items() if v}, assumed)
 
-    def _split(self, i: int, claim: Constraint) -> frozenset[int]:
+    def _unsplit(self, i: int, claim: Constraint) -> frozenset[int]:
         (_, first), (a, below), (_, second), (b, above) = (self._used() for _ in range(4))
         _need(first.dominates(claim) and second.dominates(claim), f"has constraint {i}, which one side does not imply")
         low, high = sorted([below, above], key=lambda side: side.sense)
