@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -38,11 +39,12 @@ from hetopt.solving.rational.derivations import AT_MOST, Derivations
 from hetopt.solving.rational.gomory_cuts import add_gomory_cuts
 from hetopt.solving.rational.program import RationalProgram
 from hetopt.solving.rational.root import prove
-from hetopt.solving.rational.search import Relaxation
+from hetopt.solving.rational.search import OutOfTime, Relaxation
 from hetopt.solving.rational.vipr_file import Proof
 
 RATIONAL = "hetopt.solving.rational"
 NODES = f"{RATIONAL}.root.NODES_BEFORE_CUTS"
+PARTS = ("col", "row")
 TENTHS = st.integers(-30, 30).map(lambda v: v / 10)
 
 
@@ -208,6 +210,77 @@ def test_that_there_is_no_point_is_proven(
         found = hetopt.check(file, program)
         assert found.verified.infeasible
         assert found.optima == ()
+
+
+@settings(max_examples=examples(100, 3_000))
+@given(feasible_programs(), st.integers(0, 6), TENTHS)
+def test_that_free_columns_have_no_point_is_proven(
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[LinearProgram, Box, Any], which: int, value: float
+) -> None:
+    """One row or column is narrowed to a value, which is often not whole, or that no whole numbers add up to."""
+    program, box, _ = drawn
+    place = which % sum(program.shape)
+    sides = {
+        side: np.concatenate([getattr(program, f"col_{side}"), getattr(program, f"row_{side}")])
+        for side in ("lower", "upper")
+    }
+    sides["lower"][place] = sides["upper"][place] = np.clip(value, sides["lower"][place], sides["upper"][place])
+    n = len(program.c)
+    program = replace(
+        program,
+        **{f"{part}_{side}": (own[:n] if part == "col" else own[n:]) for side, own in sides.items() for part in PARTS},
+    )
+    wrong = NotSolved("the program is infeasible", "infeasible")
+    narrowed = zip(box, program.col_lower.tolist(), program.col_upper.tolist(), strict=True)
+    if best := enumerated(program, tuple((math.ceil(max(a, v)), math.floor(min(b, w))) for (a, b), v, w in narrowed)):
+        assert exact_optimum(point_or_proof(wrong, program, Options())).optima == best
+        return
+    file = tmp_path_factory.mktemp("none") / "none.vipr"
+    with pytest.raises(NotSolved):
+        point_or_proof(wrong, program, Options())
+    assert wrong.proof is not None
+    wrong.proof.write(file)
+    assert hetopt.check(file, program).verified.infeasible
+
+
+@pytest.mark.parametrize(
+    ("row", "side", "low", "high", "whole"),
+    [
+        ([1, 1], (-np.inf, 5), [0.25, 0], [0.75, 1], [True, False]),  # no whole number between the bounds
+        ([-1, 1], (0.25, np.inf), [1, -np.inf], [2, 1], [True, False]),  # the row implies a bound of the second column
+        ([-2, 1], (0, np.inf), [1, -np.inf], [2, 1], [True, True]),
+        ([3, -6], (1, 1), [-np.inf, -np.inf], [np.inf, np.inf], [True, True]),  # both are multiples of 3
+    ],
+)
+def test_bounds_that_exclude_each_other_are_a_proof(
+    tmp_path: Path, row: list[float], side: tuple[float, float], low: list[float], high: list[float], whole: list[bool]
+) -> None:
+    lower, upper = (np.array([float(v)]) for v in side)
+    plain = LinearProgram.of(np.zeros(2), sparse.csr_array([row], dtype=float), lower, upper, integer=np.array(whole))
+    program = replace(plain, col_lower=np.array(low, float), col_upper=np.array(high, float))
+    with pytest.raises(NotSolved) as error:
+        run(program, Options(exact=True))
+    assert error.value.status == "infeasible"
+    assert error.value.proof is not None
+    error.value.proof.write(tmp_path / "none.vipr")
+    assert hetopt.check(tmp_path / "none.vipr", program).verified.infeasible
+
+
+def test_that_a_proof_ran_out_of_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a float solver calls infeasible is not proven then."""
+    monkeypatch.setattr(f"{RATIONAL}.integer_optimum.prove", Mock(side_effect=OutOfTime(None)))
+    program = LinearProgram.of(np.ones(1), sparse.csr_array([[2.0]]), np.ones(1), np.ones(1), integer=True)
+    with pytest.raises(NotSolved, match=r"it is not proven within time_limit=9 s$") as error:
+        run(program, Options(exact=True, time_limit=9.0))
+    assert error.value.proof is None
+
+
+def test_zeros_that_the_matrix_stores_are_none(tmp_path: Path) -> None:
+    matrix = sparse.csr_array(([1.0, 0.0, 2.0], ([0, 0, 1], [0, 1, 1])), shape=(2, 2))
+    assert matrix.nnz == 3
+    program = LinearProgram.of(np.ones(2), matrix, np.full(2, -np.inf), np.array([3.0, 5.0]), integer=True)
+    exact_optimum(hetopt.optimise(program, Options(gap=0.0))).write(tmp_path / "zeros.vipr")
+    assert hetopt.check(tmp_path / "zeros.vipr", program).optima == (5,)
 
 
 @given(programs(continuous=True))

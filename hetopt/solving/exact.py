@@ -326,7 +326,7 @@ def _integer(
 ) -> ExactOptimum:
     """The exact optimum of a program with integer columns, near ``x``."""
     found = integer_optimum(_integer_program(base, objectives, options, known), x, options)
-    return _without_duals(base, objectives, found.values, _array(found.x), known, lambda: found.proof)
+    return _optimum_of(base, objectives, found.values, _array(found.x), known, lambda: found.proof)
 
 
 def point_or_proof(
@@ -535,13 +535,13 @@ def _linear(
         program = RationalProgram.of(full, known.rows(full.row_names))
         return linear_proof(program, optima, [*map(known.cost, objectives)], full.col_names)
 
-    found = _without_duals(
+    found = _optimum_of(
         base, objectives, [vertex.objective() for vertex in optima], _array(optima[-1].value[:n]), known, prove
     )
     return replace(found, row_dual=price[n:], reduced_cost=price[:n], unique=unique, steps=steps)
 
 
-def _without_duals(
+def _optimum_of(
     base: LinearProgram,
     objectives: Sequence[Objective],
     values: Sequence[Rational],
@@ -549,7 +549,7 @@ def _without_duals(
     known: ExactData,
     prove: Callable[[], Proof],
 ) -> ExactOptimum:
-    """An exact optimum without duals; ``values`` are the optima of all objectives, without their constants."""
+    """The exact optimum, without duals; ``values`` are the optima of all objectives, without their constants."""
     optima = tuple(fraction(v) + known.offset(one) for v, one in zip(values, objectives, strict=True))
     main = _main_index(objectives)
     return ExactOptimum(

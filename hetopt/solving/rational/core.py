@@ -13,7 +13,16 @@ from scipy import sparse
 
 from hetopt.data.array_types import Floats
 from hetopt.programs.linear import LinearProgram, nearest_powers
-from hetopt.solving.rational.derivations import Derivations, Form, ceiling, floor, is_whole
+from hetopt.solving.rational.derivations import (
+    AT_LEAST,
+    AT_MOST,
+    Constraint,
+    Derivations,
+    Form,
+    ceiling,
+    floor,
+    is_whole,
+)
 from hetopt.solving.rational.kernel import ZERO, Rational
 
 Number: TypeAlias = int | Rational
@@ -143,7 +152,7 @@ class Core:
             terms[at] = terms.get(at, 0) + r
         return WeakBound(total, reduced, terms)
 
-    def multiples(self, dual: Floats, scale: float) -> dict[int, int]:
+    def rounded_multipliers(self, dual: Floats, scale: float) -> dict[int, int]:
         """Row -> multiplier, minimised: the nearest whole multiple of 1 / ``scale`` to its dual, maximised.
 
         Rows without the bound that the multiplier needs are left out.
@@ -184,6 +193,15 @@ class Core:
             col_upper=upper[:n],
             row_unit=nearest_powers(largest),
         )
+
+
+def contradiction(core: Core) -> int | None:
+    """Position of ``objective >= best``, if a lower bound of a column or row is above its upper one."""
+    for low, high, low_at, high_at in zip(core.lower, core.upper, core.lower_at, core.upper_at, strict=True):
+        if low is not None and high is not None and low > high and low_at is not None and high_at is not None:
+            every = Constraint(AT_LEAST, core.best, core.derived.objective)
+            return core.derived.add_stated(every, {core.derived.add({low_at: fmpq(1), high_at: fmpq(-1)}): fmpq(1)})
+    return None
 
 
 def power_of_two(size: float) -> Rational:
@@ -273,8 +291,10 @@ def add_row(core: Core, row: dict[int, Rational], right: Rational, at: int, *, i
 
 
 def _tighten(core: Core) -> None:
-    """Whole bounds of integer columns, and upper bounds that rows imply where there are none."""
+    """Whole bounds of integer columns and of rows of them, and bounds that rows imply where columns have none."""
     n, derived = len(core.columns), core.derived
+    for i, row in enumerate(core.rows):
+        _round_bounds(core, n + i, row)
     for j in range(n):
         for bounds, at in ((core.lower, core.lower_at), (core.upper, core.upper_at)):
             bound, own = bounds[j], at[j]
@@ -290,6 +310,20 @@ def _tighten(core: Core) -> None:
         for way, bounds in ((1, core.upper), (-1, core.lower)):
             if bounds[j] is None:
                 _imply(core, j, by_column[j], way)
+
+
+def _round_bounds(core: Core, variable: int, row: Mapping[int, Rational]) -> None:
+    """Bounds of a row of whole numbers over integer columns: multiples of their greatest common divisor."""
+    if not all(core.integer[j] and is_whole(v) for j, v in row.items()):
+        return
+    divisor = math.gcd(*(int(v.p) for v in row.values()))
+    for bounds, at in ((core.lower, core.lower_at), (core.upper, core.upper_at)):
+        bound, own = bounds[variable], at[variable]
+        if divisor and bound is not None and own is not None and not is_whole(bound / divisor):
+            equation = AT_LEAST if bounds is core.lower else AT_MOST
+            rounded = core.derived.add_rounded({own: fmpq(1, divisor)}, equation)
+            at[variable] = core.derived.add({rounded: fmpq(divisor)})
+            bounds[variable] = fmpq(core.derived.constraints[-1].right)
 
 
 def _imply(core: Core, j: int, rows: list[int], way: int) -> None:
@@ -329,4 +363,4 @@ def _imply(core: Core, j: int, rows: list[int], way: int) -> None:
 def rounded_duals(core: Core, dual: Floats) -> dict[int, Rational]:
     """Row -> dual of :meth:`Core.program`, maximised, as a short fraction of the core, minimised."""
     unit = core.unit() / 2**DIGITS
-    return {i: v * unit for i, v in core.multiples(dual, 2.0**DIGITS).items()}
+    return {i: v * unit for i, v in core.rounded_multipliers(dual, 2.0**DIGITS).items()}

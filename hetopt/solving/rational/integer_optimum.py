@@ -127,12 +127,14 @@ def infeasibility(what: IntegerProgram, options: Options, error: NotSolved) -> F
     Raises
     ------
     NotSolved
-        ``error``, with the proof unless the time limit is exceeded.
+        ``error``, with the proof unless the time limit is exceeded, which its message says then.
     """
     derived = Derivations(what.program)
     try:
         x = _Stage(derived, [], options, what.find).feasible()
-    except (OutOfTime, NotSolved):
+    except (OutOfTime, NotSolved) as stopped:
+        if isinstance(stopped, OutOfTime) or stopped.status == "time_limit":
+            error.problem += f"; it is not proven within time_limit={options.time_limit:g} s"
         raise error from None
     if x is None:
         error.proof = Proof(derived, what.names, what.forms[-1], None, ZERO)

@@ -58,7 +58,10 @@ def fraction(value: Rational) -> Fraction:
 
 
 def entries(matrix: sparse.csr_array | sparse.csc_array) -> Entries:
-    """For each row of a CSR (column of a CSC) matrix its (position, value) pairs."""
+    """For each row of a CSR (column of a CSC) matrix its (position, value) pairs without zeros."""
+    if not matrix.data.all():
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
     values, where = read(matrix.data), matrix.indices.tolist()
     pairs = list(zip(where, values, strict=True))
     starts = matrix.indptr.tolist()

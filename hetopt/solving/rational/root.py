@@ -8,7 +8,7 @@ from contextlib import suppress
 from hetopt.data.array_types import Floats
 from hetopt.errors import NotSolved
 from hetopt.solving.options import Options
-from hetopt.solving.rational.core import Core, rounded_duals
+from hetopt.solving.rational.core import Core, contradiction, rounded_duals
 from hetopt.solving.rational.fixing import reduced_core
 from hetopt.solving.rational.gomory_cuts import add_gomory_cuts, without_slack
 from hetopt.solving.rational.kernel import Rational
@@ -33,6 +33,8 @@ def prove(core: Core, options: Options) -> int:
     search.OutOfTime
         The time limit is exceeded.
     """
+    if (position := contradiction(core)) is not None:
+        return position
     root = _Root(core, options)
     try:
         root.fix()

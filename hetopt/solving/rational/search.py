@@ -395,7 +395,7 @@ class Search:
 
     def _weak_bound(self, cost: Sequence[int], dual: Floats, scale: float) -> WeakBound | None:
         """The bound on cost.x at duals rounded to multiples of 1 / ``scale``."""
-        return self.core.weak_bound(cost, self.core.multiples(dual, scale), self.rows)
+        return self.core.weak_bound(cost, self.core.rounded_multipliers(dual, scale), self.rows)
 
     def _close_infeasible(self, node: _Node, ray: Floats) -> bool:
         size = float(np.abs(ray).max(initial=0.0))
