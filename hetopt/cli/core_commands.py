@@ -99,6 +99,7 @@ def check(
         with console.progress(f"checking {file}"):
             found = checked(file)
     else:
+        loaded = load_at(instance, moment)
         if name is None and file.exists() and not (file.is_file() or file.is_dir()):
             raise InvalidOption("is missing: comments are read of regular files only", "--policy")
         # the file may come from others: it may name an installed policy, not import a module
@@ -111,7 +112,7 @@ def check(
             raise InvalidOption(f"is missing: the certificate was made for the time {shown(made)}", "--time")
         chosen = make_policy(str(name), parse_settings(settings))
         with console.progress(f"checking {file}"):
-            found = checked(file, chosen, load_at(instance, moment))
+            found = checked(file, chosen, loaded)
     if as_json:
         console.print_json(found.as_dict())
         return

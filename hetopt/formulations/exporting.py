@@ -120,7 +120,7 @@ def formulation_of(what: Formulation | Policy, state: Any, instance: Instance | 
         return what
     make = getattr(what, "formulation", None)
     if make is None:
-        raise InvalidOption(f"{shown(what)} is a procedure, not a program")
+        raise InvalidOption(f"{type(what).__name__} is a procedure, not a program")
     return make(instance, state)  # type: ignore[no-any-return]
 
 
