@@ -266,7 +266,7 @@ def test_bounds_that_exclude_each_other_are_a_proof(
     assert hetopt.check(tmp_path / "none.vipr", program).verified.infeasible
 
 
-def test_that_a_proof_ran_out_of_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_that_ran_out_of_time_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a float solver calls infeasible is not proven then."""
     monkeypatch.setattr(f"{RATIONAL}.integer_optimum.prove", Mock(side_effect=OutOfTime(None)))
     program = LinearProgram.of(np.ones(1), sparse.csr_array([[2.0]]), np.ones(1), np.ones(1), integer=True)

@@ -133,7 +133,8 @@ def infeasibility(what: IntegerProgram, options: Options, error: NotSolved) -> F
     try:
         x = _Stage(derived, [], options, what.find).feasible()
     except (OutOfTime, NotSolved) as stopped:
-        if isinstance(stopped, OutOfTime) or stopped.status == "time_limit":
+        late = isinstance(stopped, OutOfTime) or stopped.status == "time_limit"
+        if late and options.time_limit is not None:
             error.problem += f"; it is not proven within time_limit={options.time_limit:g} s"
         raise error from None
     if x is None:
