@@ -80,10 +80,12 @@ def test_exact_verdict_agrees_and_carries_its_proof(data, waste):
     verdict = auditing.pareto_efficient(instance, table, exact=True, demand_limited=False)
     entities = instance.entities()
     held = auditing.holdings(instance, table, exact=True, demand_limited=False)
-    assert verdict.holds is bool(best_total_gain(instance, table.astype(float), row_limit=False) <= EQUAL)
+    gain = best_total_gain(instance, table.astype(float), row_limit=False)
+    assert verdict.holds is bool(gain <= EQUAL)
     if verdict.holds:
         proves(verdict.proof, held)
         return
+    assert float(verdict.exact) == pytest.approx(-gain, abs=EQUAL)
     better = np.array([[verdict.witness.bundles[e].get(t, 0) for t in entities.types] for e in entities.names])
     after = (held.per_gpu * better).sum(axis=1)
     assert (better >= 0).all()
@@ -91,7 +93,6 @@ def test_exact_verdict_agrees_and_carries_its_proof(data, waste):
     assert (after >= held.rate).all()
     assert (after > held.rate).any()
     assert list(verdict.witness.after.values()) == after.tolist()
-    assert verdict.exact < 0
 
 
 def proves(proof, held):

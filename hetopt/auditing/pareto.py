@@ -1,7 +1,7 @@
-"""Pareto efficiency against all allocations: by a linear program, and in rational numbers by prices or trades.
+"""Pareto efficiency against all allocations: by a linear program, and in rational numbers also by prices.
 
-In rational numbers, where time is not limited, without any solver. An allocation x of divisible GPUs with rates
-``v[e].x[e]`` is Pareto-efficient iff three changes are impossible:
+In rational numbers, where time is not limited, efficiency is decided without any solver. An allocation x of divisible
+GPUs with rates ``v[e].x[e]`` is Pareto-efficient iff three changes are impossible:
 
 1. give an unused GPU of some type to an entity that can use it;
 2. give GPUs that are useless to their holder to an entity that can use them;
@@ -14,8 +14,8 @@ Let ``r[k, k']`` be the largest ratio among the holders of k. Without a ring abo
 of k. With ``weights[e] = min_k p[k] / v[e, k]`` the allocation maximises the weighted sum of rates, all weights being
 positive, so no allocation dominates it. This is weak duality; the three cases show the converse.
 
-In floats, and where gangs run at most all the time, by the linear program of :func:`pareto_efficient`. In rational
-numbers an optimum of 0 proves that no entity can gain without a loss to others; a positive one is a witness.
+Otherwise, in floats, and where gangs run at most all the time, the linear program of :func:`pareto_efficient` gives the
+slack and the witness. In rational numbers its optimum is exact, and an optimum of 0 proves efficiency.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -66,8 +65,7 @@ def pareto_efficient(
     Parameters
     ----------
     instance, result, exact, tolerance, demand_limited:
-        As in :func:`~hetopt.auditing.fairness.envy_free`. In exact mode the answer is a proof either way, and a
-        negative slack is the gain of the trade found, not of the best.
+        As in :func:`~hetopt.auditing.fairness.envy_free`. In exact mode the answer is a proof either way.
     level:
         ``"job type"`` or ``"free reuse"``; after an even split a rate is no longer a function of the GPUs held.
 
@@ -99,14 +97,14 @@ def _judged(held: Holdings, tolerance: float) -> Verdict:
         return undecided(AuditProperty.PARETO_EFFICIENT, f"the allocation itself is not possible: {capacity.explain()}")
     if not (held.per_gpu * held.capacity > 0).any():  # no entity can use any GPU
         return judged(AuditProperty.PARETO_EFFICIENT, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
-    if held.exact and held.most is None:
-        return exact_efficiency(held)
+    if held.exact and held.most is None and (prices := supporting_prices(held)) is not None:
+        return judged(AuditProperty.PARETO_EFFICIENT, Fraction(0), prices, proof=prices)
     held = held if held.exact else _shrunk(held)
     try:
         gpus = _largest_gain(held)
     except NotSolved as problem:
         return undecided(AuditProperty.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
-    return judged_by_gain(held, gpus, tolerance)
+    return _by_gain(held, gpus, tolerance)
 
 
 def _shrunk(held: Holdings) -> Holdings:
@@ -182,7 +180,7 @@ class _GainProgram(ExactData):
         return read(self.gain)
 
 
-def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Verdict:
+def _by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Verdict:
     """The verdict from the gain in the (n, k) allocation ``gpus``, in which no entity loses."""
     after = held.rate_with(gpus)
     gain = sum(((after - held.rate) / held.cluster_rate).tolist(), held.zero)
@@ -196,98 +194,45 @@ def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Ver
     return judged(AuditProperty.PARETO_EFFICIENT, -gain, witness, tolerance=tolerance)
 
 
-def exact_efficiency(held: Holdings) -> Verdict:
-    """Decide Pareto efficiency of holdings in Fractions that respect capacity."""
-    better = _handed_out(held)
-    if better is None:
-        prices = _prices(held)
-        if isinstance(prices, SupportingPrices):
-            return judged(AuditProperty.PARETO_EFFICIENT, Fraction(0), prices, proof=prices)
-        better = _trade(held, prices)
-    return judged_by_gain(held, better)
-
-
-def _handed_out(held: Holdings) -> Any:
-    """The allocation with unused and useless GPUs given to the entities that gain most; None if there are none."""
-    better, found = held.gpus.copy(), False
-    for k in range(len(held.types)):
-        gain = held.per_gpu[:, k] / held.cluster_rate
-        if not (gain > 0).any():
-            continue
-        best = int(gain.argmax())
-        useless = np.flatnonzero((held.per_gpu[:, k] == 0) & (held.gpus[:, k] > 0))
-        spare = held.capacity[k] - held.gpus[:, k].sum() + held.gpus[useless, k].sum()
-        if spare > 0:
-            better[useless, k] = Fraction(0)
-            better[best, k] += spare
-            found = True
-    return better if found else None
-
-
-def _prices(held: Holdings) -> SupportingPrices | list[tuple[int, int]]:
-    """Prices that prove efficiency, or a ring of (type, holder that gives it), in the order of the trade."""
+def supporting_prices(held: Holdings) -> SupportingPrices | None:
+    """Prices that prove the efficiency of holdings in Fractions that respect capacity; None if they are inefficient."""
+    if _wastes(held):
+        return None
     k = len(held.types)
-    rate, holder = _substitution_rates(held)
-    price, before = [Fraction(1)] * k, [-1] * k
-    changed = -1
-    for _ in range(k + 1):
-        changed = -1
+    rate = _substitution_rates(held)
+    price = [Fraction(1)] * k
+    for _ in range(k):
+        before = list(price)
         for i in range(k):
             for j in range(k):
-                if price[i] * rate[i][j] > price[j]:
-                    price[j], before[j], changed = price[i] * rate[i][j], i, j
-        if changed < 0:
+                price[j] = max(price[j], price[i] * rate[i][j])
+        if price == before:
             break
-    if changed >= 0:
-        return [(i, holder[i][j]) for i, j in _ring(before, changed)]
+    else:  # a ring of types with a product above 1
+        return None
     for j in range(k):
         if not (held.per_gpu[:, j] > 0).any():
             price[j] = Fraction(0)  # no entity can use it
-    return _supporting_prices(held, price)
-
-
-def _substitution_rates(held: Holdings) -> tuple[list[list[Fraction]], list[list[int]]]:
-    """rate[i][j]: the largest v[e, j] / v[e, i] among holders e of type i (0: none); holder[i][j]: that e."""
-    k = len(held.types)
-    rate, holder = [[Fraction(0)] * k for _ in range(k)], [[-1] * k for _ in range(k)]
-    for e, i in np.argwhere((held.gpus > 0) & (held.per_gpu > 0)).tolist():
-        for j in range(k):
-            own = held.per_gpu[e, j] / held.per_gpu[e, i]
-            if i != j and own > rate[i][j]:
-                rate[i][j], holder[i][j] = own, e
-    return rate, holder
-
-
-def _ring(before: list[int], start: int) -> list[tuple[int, int]]:
-    """The ring of types in the tree of predecessors, as pairs (type given, type received)."""
-    node = start
-    for _ in before:
-        node = before[node]
-    ring, j = [], node
-    while True:
-        ring.append((before[j], j))
-        j = before[j]
-        if j == node:
-            return ring[::-1]
-
-
-def _trade(held: Holdings, ring: list[tuple[int, int]]) -> Any:
-    """The allocation after the largest trade around ``ring`` in which only the last holder's rate changes."""
-    types, givers = [i for i, _ in ring], [e for _, e in ring]
-    amount = [Fraction(1)]
-    for (i, e), j in zip(ring[:-1], types[1:], strict=True):
-        amount.append(amount[-1] * held.per_gpu[e, i] / held.per_gpu[e, j])
-    size = min(held.gpus[e, i] / a for (i, e), a in zip(ring, amount, strict=True))
-    better = held.gpus.copy()
-    for place, (i, e) in enumerate(ring):
-        better[e, i] -= size * amount[place]
-        better[givers[place - 1], i] += size * amount[place]
-    return better
-
-
-def _supporting_prices(held: Holdings, price: list[Fraction]) -> SupportingPrices:
     weights = {}
     for e, name in enumerate(held.names):
-        bids = [price[k] / v for k, v in enumerate(held.per_gpu[e].tolist()) if v > 0]
+        bids = [price[j] / v for j, v in enumerate(held.per_gpu[e].tolist()) if v > 0]
         weights[name] = min(bids, default=Fraction(1))  # any weight for an entity that can use no GPU
     return SupportingPrices(dict(zip(held.types, price, strict=True)), weights)
+
+
+def _wastes(held: Holdings) -> bool:
+    """Whether GPUs of a type that some entity can use are unused, or useless to their holder."""
+    useful = (held.per_gpu > 0).any(axis=0)
+    working = (held.gpus * (held.per_gpu > 0)).sum(axis=0)
+    return bool((useful & (working < held.capacity)).any())
+
+
+def _substitution_rates(held: Holdings) -> list[list[Fraction]]:
+    """rate[i][j]: the largest v[e, j] / v[e, i] among holders e of type i; 0 if there are none, or if i = j."""
+    k = len(held.types)
+    rate = [[Fraction(0)] * k for _ in range(k)]
+    for e, i in np.argwhere((held.gpus > 0) & (held.per_gpu > 0)).tolist():
+        for j in range(k):
+            if i != j:
+                rate[i][j] = max(rate[i][j], held.per_gpu[e, j] / held.per_gpu[e, i])
+    return rate

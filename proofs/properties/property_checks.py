@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -109,10 +108,6 @@ def audited(judge: Callable[..., Verdict], case: PolicyCase, policy: AnyPolicy) 
         verdict = judge(case.instance, answer.share, exact=True)
     slack = verdict.exact
     assert slack is not None
-    if slack < 0 and not answer.exact:  # the float audit may measure a larger violation than the exact witness shows
-        rough = judge(case.instance, answer.share.astype(float))
-        slack = slack if math.isnan(rough.slack) else min(slack, F(rough.slack))
-        verdict = rough if rough.witness is not None and not rough.holds else verdict
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
     slack = screened(slack, exact=answer.exact)
     pictures = [answer_picture("the policy's allocation", case, answer)]
