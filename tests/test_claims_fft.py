@@ -38,7 +38,8 @@ from hetopt.proofs.fft import (
 )
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
 from hetopt.proofs.ledger.claim import ClaimVerdict, Effort
-from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.discovery import all_claims
+from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import integers
 from hetopt.tolerances import EQUAL
 
@@ -214,16 +215,16 @@ def test_the_family_of_theorem_4_1_is_served_as_the_proof_says(s: int) -> None:
         assert sum(runs_[-1] >= 2 * size for runs_ in found[: 2 * size]) == size - 1
 
 
-def test_the_formula_of_theorem_4_1_is_the_sum_and_grows() -> None:
+def test_the_formula_of_theorem_4_1_is_the_sum() -> None:
+    growth = all_claims()["fft/thm-4.1-fractional"].procedure
+    assert isinstance(growth, Growth)
     for s in range(2, 9):
         size, block = s * s, s**3
         total = F(sum(range(size + 1))) + F(sum(range(size + 1, size + block + 1)), size)
         total += sum(range(size + block + 1, 2 * size + block))
         best = np.cumsum([1] * (2 * size) + [size] * s).sum()
-        assert backlog.fractional_formula(s) == total / int(best)
+        assert growth.value(s, growth.formula) == total / int(best)
         assert backlog.shortest_first(s) == best
-    values = [backlog.fractional_formula(s) / s for s in (10, 100, 1000)]
-    assert F(2, 5) < values[2] < values[1] < values[0]
 
 
 @pytest.mark.parametrize("n", [3, 6])

@@ -128,16 +128,33 @@ def test_numbers_as_printed_and_as_computed() -> None:
 
 
 def test_growth_must_follow_its_formula() -> None:
-    grows = Growth((1, 2, 4, 100), lambda n: F(n), lambda n: F(n), "n", "n", "ratio", most=10)
+    grows = Growth((1, 2, 4, 100), lambda n: F(n), "n", "n", "ratio", most=10)
     assert decide(claim(grows), FAST).verdict is ClaimVerdict.FALSE
     found = decide(claim(grows), replace(FAST, seconds=0))
     assert found.curve is not None
     assert list(found.curve.points) == [1, 2, 4]
-    assert decide(claim(replace(grows, converges=True)), FAST).verdict is ClaimVerdict.TRUE
-    off = replace(grows, formula=lambda n: F(n if n < 4 else 0))
+    off = replace(grows, formula="6*n - 4 - n**2", between=None)  # right at 1 and 4
     found = decide(claim(off), FAST)
     assert found.verdict is ClaimVerdict.OPEN
-    assert "at n = 4 the ratio is 4, not n" in found.summary
+    assert "at n = 2 the ratio is 2, not 6 n - 4 - n^2" in found.summary
+
+
+def test_growth_needs_the_limit_of_its_formula() -> None:
+    """The formula agrees with every measured value in all cases; only its limit differs."""
+    pytest.importorskip("sympy")
+    bounded = Growth((1, 2, 4), lambda n: 1 - F(1, 3 * n), "1 - 1/(3*n)", "n", "ratio")
+    found = decide(claim(bounded), FAST)
+    assert found.verdict is ClaimVerdict.OPEN
+    assert "the limit of 1 - 1/(3*n) is 1, not oo" in found.summary
+    right, wrong = (replace(bounded, limit=F(limit)) for limit in (1, 2))
+    assert decide(claim(right), FAST).verdict is ClaimVerdict.TRUE
+    assert decide(claim(wrong), FAST).verdict is ClaimVerdict.OPEN
+    enclosed = replace(right, between=("1 - 1/n", "1 + 1/n"))
+    assert decide(claim(enclosed), FAST).verdict is ClaimVerdict.TRUE
+    assert decide(claim(replace(enclosed, between=("1 - 1/n", "1 - 1/(2*n)"))), FAST).verdict is ClaimVerdict.OPEN
+    doubles = Growth((1, 2, 4), lambda n: F(2 * n), "2*n", "n", "ratio")
+    assert decide(claim(replace(doubles, bound="log(8*n)")), FAST).verdict is ClaimVerdict.FALSE
+    assert decide(claim(replace(doubles, bound="3*n")), FAST).verdict is ClaimVerdict.OPEN
 
 
 def test_what_cannot_be_tested_says_why() -> None:

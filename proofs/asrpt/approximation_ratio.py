@@ -71,11 +71,6 @@ def in_turns(half: int) -> Fraction:
     return checked(run_plain(gpus, jobs), gpus) / checked((*wide, *narrow), gpus)
 
 
-def in_turns_formula(q: int) -> Fraction:
-    """Formula of :func:`in_turns` for every q."""
-    return F(4 * q**4 + 2 * q**3 + 4 * q**2 + 6 * q - 4, 8 * q**3 + q**2 + q)
-
-
 # -- the proof's algebra ---------------------------------------------------------------------------------------------
 
 
@@ -141,8 +136,7 @@ CLAIMS = (
         procedure=Growth(
             sizes=(2, 4, 8, 16, 32),
             measure=one_a_slot,
-            formula=lambda gpus: F(gpus + 3, 2),
-            formula_text="(G + 3) / 2",
+            formula="(G + 3)/2",
             size="G",
             quantity="Gamma_A / OPT_A",
         ),
@@ -230,8 +224,7 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         procedure=Growth(
             sizes=(2, 3, 4, 6, 8, 10),
             measure=in_turns,
-            formula=in_turns_formula,
-            formula_text="(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8 q^3 + q^2 + q)",
+            formula="(4*q**4 + 2*q**3 + 4*q**2 + 6*q - 4) / (8*q**3 + q**2 + q)",
             size="q",
             quantity="Gamma_A over the sum of a better schedule, on 2 q GPUs",
             most=6,

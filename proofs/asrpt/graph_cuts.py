@@ -215,8 +215,7 @@ CLAIMS = (
         procedure=Growth(
             sizes=(2, 10, 100, 1_000, 10_000),
             measure=cut_over_least,
-            formula=lambda w: F(w + 1, 2),
-            formula_text="(W + 1) / 2",
+            formula="(W + 1)/2",
             size="W",
             quantity="bytes that Heavy-Edge cuts over the least",
         ),

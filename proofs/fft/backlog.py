@@ -46,11 +46,6 @@ def shortest_first(s: int) -> Fraction:
     return ends
 
 
-def fractional_formula(s: int) -> Fraction:
-    """The quotient of :func:`fractional` and :func:`shortest_first` for every s >= 2."""
-    return F(2 * s**4 + 5 * s**3 - 2 * s + 1, 5 * s**3 + 5 * s**2 + 2 * s)
-
-
 def behind(s: int) -> Fraction:
     """Square of the number of jobs by which FFT is behind when the optimum has finished 2 L short jobs, over N."""
     size = s * s
@@ -106,8 +101,7 @@ CLAIMS = (
         procedure=Growth(
             SIZES,
             lambda s: fractional(s) / shortest_first(s),
-            fractional_formula,
-            r"$(2 s^4 + 5 s^3 - 2 s + 1) / (5 s^3 + 5 s^2 + 2 s)$",
+            "(2*s**4 + 5*s**3 - 2*s + 1) / (5*s**3 + 5*s**2 + 2*s)",
             "s",
             "ratio of FFT's fractional JCT to the optimum",
             most=3,
@@ -125,8 +119,7 @@ CLAIMS = (
         procedure=Growth(
             SIZES,
             behind,
-            lambda s: F((s * s - 1) ** 2, 2 * s * s + s),
-            r"$(s^2 - 1)^2 / (2 s^2 + s)$",
+            "(s**2 - 1)**2 / (2*s**2 + s)",
             "s",
             "(jobs that FFT is behind)^2 / N",
             most=3,

@@ -157,7 +157,6 @@ CLAIMS = (
         procedure=Growth(
             (2, 4, 8, 16, 32),
             together,
-            lambda n: F(n - 1),
             "N - 1",
             "N",
             "longest wait in rounds",
@@ -175,7 +174,6 @@ CLAIMS = (
         procedure=Growth(
             (2, 4, 8, 16, 32),
             stream,
-            lambda n: F(n),
             "n",
             "n",
             "wait of a job of one GPU and one round in rounds",

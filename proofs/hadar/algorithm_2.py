@@ -220,9 +220,8 @@ CLAIMS = (
         procedure=Growth(
             sizes=tuple(range(1, 13)),
             measure=lambda n: F(states(own_types(n)), n**3),
-            formula=lambda n: F(2 ** (n + 1) - 1, n**3),
-            formula_text=r"(2^(n+1) - 1) / n^3",
-            size="jobs",
+            formula="(2**(n + 1) - 1) / n**3",
+            size="n",
             quantity="number of states over n(Q) H R",
             most=7,
         ),

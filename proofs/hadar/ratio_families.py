@@ -65,11 +65,18 @@ def measured_ratio(q: int) -> Fraction:
     return best / ((1 + alpha(gpus, base)) * online_utility(gpus, base, worth))
 
 
-def by_formula(q: int) -> Fraction:
-    """:func:`measured_ratio` by the formula of the proof."""
-    c, b = 8 * q * q, F(q + 1, q)
-    low = next(g for g in range(c) if b**g >= 2 * c)
-    return b ** (c - 1) / 2 / ((1 + 8 * q) * (low + (b**c - b ** (low + 1)) / (2 * c * (b - 1))))
+def served_at_one(q: int) -> Fraction:
+    """Number g of jobs of utility 1, after which the price is at least 1."""
+    gpus, base = 8 * q * q, F(q + 1, q)
+    return F(next(g for g in range(gpus) if base**g >= 2 * gpus))
+
+
+B, C = "((q + 1)/q)", "(8*q**2)"
+OPTIMUM = f"{B}**({C} - 1)/2"
+EXACTLY = f"{OPTIMUM} / ((1 + 8*q)*(g + ({B}**{C} - {B}**(g + 1))*q/(2*{C})))"
+AT_LEAST = f"{OPTIMUM} / ((1 + 8*q)*({C} + {B}**{C}*q/(2*{C})))"
+AT_MOST = f"{OPTIMUM} / ((1 + 8*q)*({B}**{C} - 2*{C}*{B}**2)*q/(2*{C}))"
+"""The quotient of the proof with b = (q + 1) / q, c = 8 q^2, and its bounds by 0 <= g <= c and b^(g + 1) < 2 c b^2."""
 
 
 def at_most_one_more(case: SlotCase) -> Finding:
@@ -124,8 +131,8 @@ CLAIMS = (
         procedure=Growth(
             sizes=(9, 27, 81, 243),
             measure=first_comes_first,
-            formula=F,
-            formula_text="u, against 2 ln(8 u) as printed",
+            formula="u",
+            bound="2*log(8*u)",
             size="u",
             quantity="OPT / ALG",
         ),
@@ -156,13 +163,13 @@ CLAIMS = (
         procedure=Growth(
             sizes=(1, 2, 3, 4, 6, 8),
             measure=measured_ratio,
-            formula=by_formula,
-            formula_text="b^(c - 1) / (2 (1 + 8 q) (g + (b^c - b^(g + 1)) / (2 c (b - 1)))), "
-            "b = (q + 1) / q, c = 8 q^2",
+            formula=EXACTLY,
+            between=(AT_LEAST, AT_MOST),
+            terms={"g": served_at_one},
             size="q",
             quantity="OPT / ((1 + alpha') ALG)",
+            limit=F(1),
             most=4,
-            converges=True,
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -22,6 +22,23 @@ def by_sympy(name: str, problem: Callable[[], str]) -> ProofPart:
 def by_z3(name: str, build: Callable[[], list[Any]]) -> ProofPart:
     """A part checked by z3: the hypotheses and the negated conclusion from ``build`` must be unsatisfiable."""
     return partial(_check, "z3", name, partial(_by_z3, build))
+
+
+def by_limit(expressions: Sequence[str], size: str, limit: str) -> ProofPart:
+    """A part checked by sympy: every expression in the integer ``size`` has this limit (``"oo"``: no bound)."""
+    name = f"{' and '.join(expressions)} -> {limit} for {size} -> oo"
+    return by_sympy(name, partial(_wrong_limit, expressions, size, limit))
+
+
+def _wrong_limit(expressions: Sequence[str], size: str, limit: str) -> str:
+    import sympy
+
+    variable = sympy.Symbol(size, positive=True, integer=True)
+    for text in expressions:
+        found = sympy.limit(sympy.sympify(text, locals={size: variable}), variable, sympy.oo)
+        if found != sympy.sympify(limit):
+            return f"the limit of {text} is {found}, not {limit}"
+    return ""
 
 
 def _check(package: str, name: str, run: Callable[[], tuple[bool | None, str]]) -> ProofCheck:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isnan
 from typing import Any, Generic, TypeVar
@@ -28,6 +29,7 @@ from hetopt.proofs.ledger.claim import (
 from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers, stored_slack
 from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch, draw_counterexample, search_counterexample
 from hetopt.proofs.ledger.finding_pictures import FindingPicture
+from hetopt.proofs.ledger.mechanical import by_limit
 from hetopt.proofs.ledger.space import CaseNumbers, Space
 
 C = TypeVar("C")
@@ -253,6 +255,9 @@ class Computation:
 class Growth:
     """A quantity along a family of cases refutes a claimed bound, or converges as claimed.
 
+    The formula is compared with the measured values, and sympy computes its limit. That the formula gives the quantity
+    at every size is left to the written proof.
+
     Attributes
     ----------
     sizes, most:
@@ -260,41 +265,70 @@ class Growth:
     measure:
         Size -> exact value.
     formula:
-        Size -> value for every size, according to the proof.
-    formula_text, size, quantity:
-        The formula as text, and the names of the size and of the measured quantity.
-    converges:
-        False: the claim is that the quantity is bounded, and the formula grows without bound. True: the claim is that
-        the quantity converges to the limit of the formula.
+        The value for every size, as an expression in ``size`` in the syntax of Python, e.g. ``"(n + 3)/2"``.
+    size, quantity:
+        Names of the size and of the measured quantity.
+    limit:
+        The limit of the formula; None if it grows without bound, which refutes the claim that the quantity is bounded.
+    bound:
+        The bound that the claim states, as an expression; then the formula divided by it must grow without bound.
+    between:
+        Two expressions that enclose the formula and have its limit, if sympy cannot compute the limit of the formula.
+    terms:
+        Further names in the formula, as functions of the size.
     """
 
     sizes: tuple[int, ...]
     measure: Callable[[int], Fraction]
-    formula: Callable[[int], Fraction]
-    formula_text: str
+    formula: str
     size: str
     quantity: str
+    limit: Fraction | None = None
+    bound: str = ""
+    between: tuple[str, str] | None = None
+    terms: Mapping[str, Callable[[int], Fraction]] = field(default_factory=dict)
     most: int = 10**9
-    converges: bool = False
 
     def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
-        """Measure the quantity at every size, and compare it with the formula."""
+        """Measure the quantity at every size, compare it with the formula, and compute the limit of the formula."""
         began = time.perf_counter()
         sizes = [n for n in self.sizes if effort.seconds or n <= self.most]
         points = {n: self.measure(n) for n in sizes}
-        off = [n for n in sizes if points[n] != self.formula(n)]
-        curve = GrowthCurve(self.size, self.quantity, points, self.formula_text)
-        tried = {"sizes": len(sizes)}
-        seconds = time.perf_counter() - began
-        if off:
-            value = number_text(points[off[0]])
-            text = f"at {self.size} = {off[0]} the {self.quantity} is {value}, not {self.formula_text}"
-            return ClaimEvidence(ClaimVerdict.OPEN, text, tried, curve=curve, seconds=seconds)
+        curve = GrowthCurve(self.size, self.quantity, points, _readable(self.formula))
+        wrong = next((text for n in sizes if (text := self._difference(n, points[n]))), "")
+        checks = () if wrong or not effort.mechanical else tuple(part() for part in (self._limit, *claim.mechanical))
+        wrong = wrong or next((f"{check.name}: {check.why}" for check in checks if check.holds is False), "")
+        verdict = ClaimVerdict.OPEN if wrong else ClaimVerdict.FALSE if self.limit is None else ClaimVerdict.TRUE
+        grows = "grows without bound" if self.limit is None else f"tends to {number_text(self.limit)}"
         last = f"{number_text(points[sizes[-1]])} at {self.size} = {sizes[-1]}"
-        verdict = ClaimVerdict.TRUE if self.converges else ClaimVerdict.FALSE
-        grows = "tends to its limit" if self.converges else "grows without bound"
-        text = f"{self.quantity} {grows}: {self.formula_text}; {last}"
-        return ClaimEvidence(verdict, text, tried, curve=curve, seconds=seconds)
+        missing = "".join(f"; not run: {check.name} ({check.why})" for check in checks if check.holds is None)
+        text = wrong or f"{self.quantity} {grows}: {curve.formula}; {last}{missing}"
+        seconds = time.perf_counter() - began
+        return ClaimEvidence(verdict, text, {"sizes": len(sizes)}, curve=curve, checks=checks, seconds=seconds)
+
+    def _difference(self, n: int, measured: Fraction) -> str:
+        """How the formula or its bounds disagree with the measured value; empty if they agree."""
+        low, high = (self.value(n, text) for text in self.between or (self.formula, self.formula))
+        if measured == self.value(n, self.formula) and low <= measured <= high:
+            return ""
+        value = number_text(measured)
+        return f"at {self.size} = {n} the {self.quantity} is {value}, not {_readable(self.formula)}"
+
+    def value(self, n: int, expression: str) -> Fraction:
+        """The value of the formula or another expression at size ``n``."""
+        names = {self.size: Fraction(n)} | {name: term(n) for name, term in self.terms.items()}
+        exact = re.sub(r"\d+", r"Fraction(\g<0>)", expression)
+        return Fraction(eval(exact, {"__builtins__": {}, "Fraction": Fraction}, names))  # written in a claim's code
+
+    def _limit(self) -> ProofCheck:
+        quotient = [f"({self.formula}) / ({self.bound})" if self.bound else self.formula]
+        wanted = "oo" if self.limit is None else str(self.limit)
+        return by_limit(list(self.between or quotient), self.size, wanted)()
+
+
+def _readable(expression: str) -> str:
+    """An expression without the operators of Python."""
+    return re.sub(r"(?<! )\*(?! )", " ", expression.replace("**", "^")).replace(" * ", " ")
 
 
 @dataclass(frozen=True)
