@@ -221,22 +221,45 @@ def test_mu_by_hand() -> None:
     assert fairness_coefficient.mu_grows(case, undisturbed=True).slack == F(1, 4)
 
 
+def highest_level(pace: np.ndarray, rows: list[np.ndarray], right: list[float], fair: list[float]) -> float:
+    """The largest level, by scipy, for which job j makes the progress level / fair[j] with time x: pace[j].x."""
+    columns = pace.shape[1]
+    table = [np.append(row, 0) for row in rows] + [np.append(-row, 1 / f) for row, f in zip(pace, fair, strict=True)]
+    found = linprog([0] * columns + [-1], np.array(table), [*right, *[0] * len(fair)])
+    return float(-found.fun)
+
+
 @FEW
 @given(cases(round_space(n=(1, 4))))
-def test_the_level_of_fair_progress_is_scipys(case: RoundCase) -> None:
+def test_levels_of_fair_progress_are_scipys(case: RoundCase) -> None:
+    """On average, by times of jobs on types; in turns, by times of all assignments that fit."""
     n, k = len(case.gangs), len(case.gpus)
-    fair = [float(fair_progress.on_fastest(case, gang)) for gang in case.gangs]
-    assert fair == pytest.approx([v / SECONDS for v in fft.FFT()(case.instance)[1].tau.values()], rel=EQUAL)
+    fair = tuple(fair_progress.on_fastest(case, gang) for gang in case.gangs)
+    tau = [float(v) for v in fair]
+    assert tau == pytest.approx([v / SECONDS for v in fft.FFT()(case.instance)[1].tau.values()], rel=EQUAL)
     speed = np.array([[float(v) if i in g.usable(case.gpus) else 0 for i, v in enumerate(g.speed)] for g in case.gangs])
     rate = speed / np.array([[float(gang.work)] for gang in case.gangs])
     demand = np.array([gang.demand for gang in case.gangs])
-    rows = [np.append(np.kron(np.eye(n)[j], np.ones(k)), 0) for j in range(n)]
-    rows += [np.append(np.kron(demand, np.eye(k)[i]), 0) for i in range(k)]
-    rows += [np.append(np.kron(np.eye(n)[j], -rate[j]), 1 / fair[j]) for j in range(n)]
-    found = linprog([0] * (n * k) + [-1], np.array(rows), [1] * n + list(case.gpus) + [0] * n)
-    assert fair_progress.reachable_by_library(case).slack + 1 == pytest.approx(
-        F(-found.fun).limit_denominator(10**6), rel=EQUAL
-    )
+    rows = [np.kron(np.eye(n)[j], np.ones(k)) for j in range(n)] + [np.kron(demand, np.eye(k)[i]) for i in range(k)]
+    pace = np.array([np.kron(np.eye(n)[j], rate[j]) for j in range(n)])
+    average = highest_level(pace, rows, [1.0] * n + list(map(float, case.gpus)), tau)
+    assert float(fair_progress.on_average(case, fair).value) == pytest.approx(average, rel=EQUAL)
+    every = [np.array(where) for where in product(range(k + 1), repeat=n)]  # k: the job waits
+    fits = [where for where in every if all(demand[where == i].sum() <= case.gpus[i] for i in range(k))]
+    pace = np.array([[0.0 if where[j] == k else rate[j, where[j]] for where in fits] for j in range(n)])
+    turns = highest_level(pace, [np.ones(len(fits))], [1.0], tau)
+    assert 1 + float(fair_progress.reachable_by_library(case).slack) == pytest.approx(turns, rel=EQUAL)
+    assert turns <= average * (1 + EQUAL)
+
+
+def test_two_gangs_that_do_not_fit_at_once() -> None:
+    """3 GPUs, two gangs of 2, one round each: tau - a is 4/3, so each should run for 3/4 of the time."""
+    case = RoundCase((RoundJob(2, F(1), (F(1),)),) * 2, (3,))
+    fair = (F(4, 3),) * 2
+    assert tuple(fair_progress.on_own_part(case, gang) for gang in case.gangs) == fair
+    assert fair_progress.on_average(case, fair).value == 1
+    assert fair_progress.reachable_as_printed(case).slack == F(1, 2) * F(4, 3) - 1
+    assert fair_progress.reachable_by_library(case).slack == F(1, 2) * F(4, 3) - 1
 
 
 def test_fair_shares_by_hand() -> None:

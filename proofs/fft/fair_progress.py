@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hetopt.data.rationals import number_text, numbers_text
 from hetopt.proofs.fft.compensation import fair_rounds
-from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, round_space
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
@@ -27,8 +27,8 @@ def on_fastest(case: RoundCase, gang: RoundJob) -> Fraction:
     return fair_rounds(gang, len(case.gangs), case.gpus)
 
 
-def level(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
-    """The largest fraction of the progress 1 / ``fair`` that all jobs together can make per round, by time-sharing.
+def on_average(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
+    """The largest fraction of the progress 1 / ``fair`` for which the GPUs of every type suffice on average.
 
     Columns: time of job j on type i, then that fraction. Rows: time of a job, GPUs of a type, progress of a job.
     """
@@ -46,12 +46,27 @@ def level(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
     return maximise_exactly([*[F(0)] * (n * k), F(1)], table)
 
 
+def in_turns(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
+    """The largest fraction of the progress 1 / ``fair`` that all jobs together can make per round, by time-sharing.
+
+    Columns: part of the time for each plan of whole gangs, then that fraction. Rows: the whole time, progress of a job.
+    """
+    plans = case.packings
+    table: list[tuple[RowVector, Fraction]] = [([*[F(1)] * len(plans), F(0)], F(1))]
+    for j, gang in enumerate(case.gangs):
+        pace = [F(0) if where[j] == WAITS else -1 / gang.rounds(where[j]) for where in plans]
+        table.append(([*pace, 1 / fair[j]], F(0)))
+    return maximise_exactly([*[F(0)] * len(plans), F(1)], table)
+
+
 def reachable(case: RoundCase, fair: tuple[Fraction, ...]) -> Finding:
-    """Whether all jobs together can make the progress 1 / ``fair``."""
-    found = level(case, fair)
-    k = len(case.gpus)
-    time = [found.x[j * k : (j + 1) * k] for j in range(len(case.gangs))]
-    gpus = [[gang.demand * x for x in row] for gang, row in zip(case.gangs, time, strict=True)]
+    """Whether all jobs together can make the progress 1 / ``fair`` by turns of whole gangs."""
+    found = in_turns(case, fair)
+    turns = list(zip(found.x[:-1], case.packings, strict=True))
+    gpus = [
+        [gang.demand * sum((x for x, where in turns if where[j] == i), F(0)) for i in range(len(case.gpus))]
+        for j, gang in enumerate(case.gangs)
+    ]
     words = (
         f"tau - a is {numbers_text(fair)} rounds; all jobs together can make {number_text(found.value)} of this "
         "progress"
@@ -59,6 +74,13 @@ def reachable(case: RoundCase, fair: tuple[Fraction, ...]) -> Finding:
     names = [f"j{j + 1}" for j in range(len(gpus))]
     picture = shares_picture("the most even progress", gpus, case.gpus, [found.value / f for f in fair], names)
     return Finding(found.value - 1, words, ("the level is optimal: prices prove it in fractions",), (picture,))
+
+
+def enough_on_average(case: RoundCase) -> Finding:
+    """Whether the printed fair progress of all jobs needs no more GPUs than there are, on average."""
+    fair = tuple(on_own_part(case, gang) for gang in case.gangs)
+    found = on_average(case, fair)
+    return Finding(found.value - 1, f"on average the GPUs suffice for {number_text(found.value)} of this progress")
 
 
 def reachable_as_printed(case: RoundCase) -> Finding:
@@ -71,26 +93,66 @@ def reachable_by_library(case: RoundCase) -> Finding:
     return reachable(case, tuple(on_fastest(case, gang) for gang in case.gangs))
 
 
+def equal_gangs(case: RoundCase) -> bool:
+    """Whether all jobs demand the same number of GPUs, which divides the GPUs of every type."""
+    demands = {gang.demand for gang in case.gangs}
+    return len(demands) == 1 and all(gpus % demand == 0 for gpus in case.gpus for demand in demands)
+
+
 TOGETHER = r"All jobs together can progress by $W_j / (\tau_j - a_j)$ in every round, by time-sharing, with "
+PRINTED = r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources"
+ONE_TYPE = r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ for a single GPU type"
+PARTS = r"""
+Without preemption a job stays on one type $i$ of its part of the cluster, where it has $Y_i / |A|$ GPUs and so runs for
+$\min(1,\, Y_i / (|A| d_j))$ of the time. This requires at most $Y_i / |A|$ GPUs of the type, and at most $Y_i$ for all
+jobs; no job runs for more than the whole time."""
 
 CLAIMS = (
     Claim(
         key="fft/tau",
         place="section 4.2.2",
-        statement=TOGETHER + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
+        statement=f"{TOGETHER}{PRINTED}.",
+        procedure=ForAll(round_space(n=(1, 4)), reachable_as_printed, share=F(1, 2)),
+        expected=ClaimVerdict.FALSE,
+        instead="fft/tau-equal-gangs",
+        note="$W / (\\tau - a)$ is the progress under a fair scheduler. Fractions of GPUs are read as fractions of the "
+        "time, and gangs run whole. On 3 GPUs of one type each of two gangs of 2 should run for 3/4 of the time, but "
+        "both do not fit at once. On average the GPUs suffice: `fft/tau-average`.",
+    ),
+    Claim(
+        key="fft/tau-average",
+        place="section 4.2.2",
+        statement=r"If all jobs together progress by $W_j / (\tau_j - a_j)$ in every round, with "
+        f"{PRINTED}, no more GPUs of a type are in use on average than there are, and no job runs for more than the "
+        "whole time.",
         procedure=ForAll(
             round_space(n=(1, 4)),
-            reachable_as_printed,
-            ratio=lambda case: 1 / (reachable_as_printed(case).slack + 1),
+            enough_on_average,
+            ratio=lambda case: 1 / (enough_on_average(case).slack + 1),
             share=F(1, 2),
         ),
         expected=ClaimVerdict.TRUE,
-        proof=r"""
-Without preemption a job stays on one type $i$ of its part of the cluster, where it has $Y_i / |A|$ GPUs and so runs for
-$\min(1,\, Y_i / (|A| d_j))$ of the time. This requires at most $Y_i / |A|$ GPUs of the type, and at most $Y_i$ for all
-jobs; no job runs for more than the whole time.""",
-        note="$W / (\\tau - a)$ is the progress under a fair scheduler. Fractions of GPUs are read as fractions of the "
-        "time. hetopt's policy uses a simpler estimate, see `fft/tau-fastest`.",
+        printed=False,
+        proof=PARTS,
+        note="Whole gangs may need more: `fft/tau`.",
+    ),
+    Claim(
+        key="fft/tau-equal-gangs",
+        place="section 4.2.2",
+        statement=f"{TOGETHER}{PRINTED}, if all jobs demand the same number of GPUs $d$, and $d$ divides every $Y_i$.",
+        procedure=ForAll(
+            round_space(equal_gangs, n=(1, 4), demands=integers(1, 2), gpus=integers(1, 4)),
+            reachable_as_printed,
+            share=F(1, 2),
+        ),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        proof=PARTS
+        + r"""
+Count in gangs: type $i$ holds $Y_i / d$ of them. The times $x_j^i$ of job $j$ on type $i$ satisfy $\sum_i x_j^i \le 1$
+and $\sum_j x_j^i \le Y_i / d$. These rows are those of a transportation problem, which is totally unimodular, and their
+right sides are integers; so $x$ is a mean of points of zeros and ones that satisfy the rows, which are plans of whole
+gangs. Their weights in the mean are their parts of the time.""",
     ),
     Claim(
         key="fft/tau-fastest",
@@ -100,19 +162,33 @@ jobs; no job runs for more than the whole time.""",
         procedure=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), reachable_by_library),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        instead="fft/tau-fastest-one-type",
+        instead="fft/tau-one-gpu-jobs",
         note="The estimate of hetopt's policy. Not all jobs can run on the fastest type, so all jobs may be behind, "
         "and compensated, at the same time.",
     ),
     Claim(
         key="fft/tau-fastest-one-type",
         place="section 4.2.2",
-        statement=TOGETHER + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ for a single GPU type.",
-        procedure=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), reachable_by_library, share=F(1, 2)),
+        statement=f"{TOGETHER}{ONE_TYPE}.",
+        procedure=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), reachable_by_library),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        instead="fft/tau-one-gpu-jobs",
+    ),
+    Claim(
+        key="fft/tau-one-gpu-jobs",
+        place="section 4.2.2",
+        statement=f"{TOGETHER}{ONE_TYPE}, if every job demands one GPU.",
+        procedure=ForAll(
+            round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4), demands=integers(1, 1)),
+            reachable_by_library,
+            share=F(1, 2),
+        ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""
-It suffices that job $j$ runs for $\min(1,\, Y / (d_j |A|))$ of the time, which requires at most $Y / |A|$ GPUs, and
-at most $Y$ for all jobs.""",
+It suffices that each job runs for $\min(1,\, Y / |A|)$ of the time. If $|A| \le Y$ all run all the time. Otherwise let
+the jobs take turns: in round $t$ the $Y$ jobs from position $t Y$ on run, counted modulo $|A|$. In $|A|$ rounds each
+runs $Y$ times.""",
     ),
 )
