@@ -64,6 +64,9 @@ def verify(
     show: Annotated[
         bool, Option("--list/--no-list", help="List the claims and their expected verdicts, without deciding them.")
     ] = False,
+    kernel: Annotated[
+        bool, Option("--kernel/--no-kernel", help="Check the theorems about these claims with Coq's kernel instead.")
+    ] = False,
     as_json: AsJson = False,
     html: Annotated[
         Path | None, Option(help="Write a page with pictures of counterexamples; an existing file is replaced.")
@@ -89,11 +92,15 @@ def verify(
     for path in filter(None, (html, markdown)):
         check_writable(path)
     if policy is not None:
-        if claims or show or keep:
-            raise InvalidOption("--policy tests properties, not claims; leave out claims, --list and --keep")
+        if claims or show or keep or kernel:
+            raise InvalidOption("--policy tests properties, not claims; leave out claims, --list, --keep and --kernel")
         _test_policies(listed(policy, "--policy"), settings, effort, processes, as_json, html, markdown)
     elif settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
+    elif kernel:
+        if html or keep:
+            raise InvalidOption("--kernel writes no files; leave out --html and --keep")
+        _check_theorems(select_claims(claims or ()), as_json)
     elif show:
         _list_claims(select_claims(claims or ()), as_json)
     else:
@@ -109,6 +116,44 @@ def _list_claims(claims: Sequence[Claim], as_json: bool) -> None:
 
     columns = ["paper", "place", "claim", "expected"]
     terminal_tables.show(table_of(columns, (row.values() for row in rows), counted(len(rows), "claim")), most=None)
+
+
+def _check_theorems(claims: Sequence[Claim], as_json: bool) -> None:
+    """Check the theorems about these claims with Coq, and print the results."""
+    from hetopt.presentation import terminal_tables
+    from hetopt.presentation.tables import Cell, Mark
+    from hetopt.proofs.ledger import kernel
+
+    theorems = list(dict.fromkeys(t for claim in claims for t in kernel.by_claim().get(claim.key, ())))
+    if not theorems:
+        raise InvalidOption("no theorem in Coq is about these claims; hetopt verify --kernel checks all theorems")
+    began, checks = time.perf_counter(), list[kernel.KernelCheck]()
+    found = kernel.check_theorems(theorems)
+    with console.progress("kernel", len({theorem.file for theorem in theorems}), "file") as work, closing(found):
+        for result in found:
+            if isinstance(result, str):
+                work.update(result)
+            else:
+                checks.append(result)
+    if as_json:
+        console.print_json([kernel.check_as_dict(check) for check in checks])
+    else:
+        rows = [
+            (
+                Cell(check.theorem.name, notes=(f"{check.theorem.file}.v",)),
+                ", ".join(check.theorem.claims),
+                check.theorem.sentence,
+                Cell(check.why or "checked", mark=Mark.BAD if check.why else Mark.GOOD),
+            )
+            for check in checks
+        ]
+        terminal_tables.show(table_of(["theorem", "claims", "states", "kernel"], rows), most=None)
+        keys = {key for check in checks if not check.why for key in check.theorem.claims}
+        axioms = sorted({axiom.rpartition(".")[2] for check in checks for axiom in check.axioms})
+        text = f"{counted(len(checks), 'theorem')} about {counted(len(keys), 'claim')}; axioms: {', '.join(axioms)}"
+        terminal_tables.print_text(f"{text}; {format_duration(time.perf_counter() - began)}")
+    if any(check.why for check in checks):
+        raise typer.Exit(1)
 
 
 @contextmanager
@@ -187,7 +232,7 @@ def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
     for result in results:
         found, universal = result.evidence.counterexample, universal_part(result.claim.procedure)
         if found is not None and not found.name and universal is not None:
-            case = universal.space.build(found.numbers)
+            case = universal.space.case(found.numbers)
             paths.append(store_counterexample(result.claim, replace(found, case=case), folder))
     return paths
 

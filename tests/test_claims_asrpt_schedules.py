@@ -222,13 +222,13 @@ def test_hypotheses_of_workloads() -> None:
     wanted = {"fast": False, "slow": True, "any": True}
     for inside, there in wanted.items():
         space = scheduling_space(communicating=True, arriving=False, inside=inside)  # type: ignore[arg-type]
-        assert (space.build(CaseNumbers.read(numbers)) is not None) == there
+        assert (space.case(CaseNumbers.read(numbers)) is not None) == there
     whole_cluster = CaseNumbers.read({**numbers, "gpus": [[2]]})
     for spare in (True, False):
         space = scheduling_space(communicating=True, arriving=False, inside="any", spare=spare)
-        assert (space.build(whole_cluster) is None) == spare
+        assert (space.case(whole_cluster) is None) == spare
     assert (
-        scheduling_space(most_gpus=2, communicating=True, arriving=False, inside="any").build(CaseNumbers.read(numbers))
+        scheduling_space(most_gpus=2, communicating=True, arriving=False, inside="any").case(CaseNumbers.read(numbers))
         is None
     )
 

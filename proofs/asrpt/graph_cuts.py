@@ -99,7 +99,7 @@ def cut_space(space: Space[StagedCase]) -> Space[CutCase]:
     """The cases of a space with their mappings."""
 
     def build(numbers: CaseNumbers) -> CutCase | None:
-        case = space.build(numbers)
+        case = space.case(numbers)
         return None if case is None else CutCase(case)
 
     return Space(space.sizes, space.tables, build, space.chosen)

@@ -134,7 +134,8 @@ CLAIMS = (
     Claim(
         key="hadar/admits-any-eta",
         place="section III-B",
-        statement=r"With (6), (7) and $\eta > 1/4$ every feasible job has a positive payoff on the empty cluster.",
+        statement=r"With (6), (7) and $\eta > 1/4$ every feasible job with positive utilities has a positive payoff on "
+        r"the empty cluster.",
         procedure=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c, ABOVE_QUARTER))),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -15,6 +15,28 @@ from hetopt.proofs.ledger.finding_pictures import FindingPicture
 from hetopt.proofs.ledger.space import CaseNumbers
 
 
+class Known(StrEnum):
+    """How a verdict is known, from the strongest kind to the weakest."""
+
+    KERNEL = "kernel-checked"
+    """Coq's kernel checks a proof of the statement for all sizes."""
+
+    MECHANICAL = "mechanical core"
+    """A written proof, whose algebra z3, cvc5 or sympy decides."""
+
+    PROSE = "prose"
+    """A written proof."""
+
+    INSTANCE = "one instance"
+    """A counterexample or a worked example, computed in fractions."""
+
+    SEARCH = "search"
+    """No proof: cases that were drawn and searched are evidence only."""
+
+    NOT = "not decided"
+    """The claim cannot be tested."""
+
+
 class ClaimVerdict(StrEnum):
     """The verdict on a claim."""
 
@@ -253,7 +275,9 @@ class Claim:
     place:
         Its place in the paper, e.g. ``"Lemma 3.1"``.
     statement:
-        The statement with its hypotheses; Markdown with LaTeX between dollars.
+        The statement, as hetopt reads it; Markdown with LaTeX between dollars.
+    quote:
+        The paper's own words: a sentence or part of one, verbatim, in the same format.
     procedure:
         How the claim is decided, with hypotheses and conclusion as code.
     expected:
@@ -291,6 +315,7 @@ class Claim:
     instead: str = ""
     note: str = ""
     paper: str = ""
+    quote: str = ""
 
     def __post_init__(self) -> None:
         try:
@@ -309,6 +334,11 @@ class Claim:
         object.__setattr__(self, "paper", self.paper or paper.name)
         if self.policies is None:
             object.__setattr__(self, "policies", paper.policies)
+
+    @property
+    def hypotheses(self) -> tuple[str, ...]:
+        """The hypotheses that the code requires of every case, as text; empty for claims about one instance."""
+        return tuple(getattr(self.procedure, "hypotheses", ()))
 
     @property
     def label(self) -> str:

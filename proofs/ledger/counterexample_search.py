@@ -107,7 +107,7 @@ class CounterexampleSearch(Generic[C]):
         if key in self.seen:
             return None
         self.tried += 1
-        case = self.space.build(numbers)
+        case = self.space.case(numbers)
         slack = float("inf") if case is None else float(self.slack(case))
         self.seen[key] = slack
         if case is None:
@@ -170,7 +170,7 @@ class CounterexampleSearch(Generic[C]):
 
     def _refutes(self, numbers: CaseNumbers) -> Finding | None:
         self.tried += 1
-        case = self.space.build(numbers)
+        case = self.space.case(numbers)
         if case is None or not self.slack(case) < 0:
             return None
         finding = self.finding(case)

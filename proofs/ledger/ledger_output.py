@@ -14,6 +14,7 @@ from hetopt.presentation.tables import SIGNS, Cell, Column, Mark, Table, joined,
 from hetopt.proofs.ledger.claim import HEADINGS, ClaimVerdict, Counterexample, Effort
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
+from hetopt.proofs.ledger.kernel import by_claim
 from hetopt.proofs.ledger.verification import DecidedClaim
 
 MARKS = {
@@ -67,10 +68,11 @@ def verdict_cell(decided: DecidedClaim) -> Cell:
 
 
 def verdicts(decided: Sequence[DecidedClaim], title: str) -> Table:
-    """A row per claim: key and place, verdict, evidence in a line, time."""
+    """A row per claim: key and place, verdict and how it is known, evidence in a line, time."""
     return joined(
         ("claim", [Cell(d.claim.key, notes=(d.claim.place,)) for d in decided]),
         ("verdict", map(verdict_cell, decided)),
+        ("known by", [d.known.value for d in decided]),
         ("evidence", [d.evidence.summary for d in decided]),
         number_column("time", [d.evidence.seconds for d in decided], "s"),
         title=title,
@@ -91,12 +93,16 @@ def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
         "claim": claim.key,
         "paper": claim.paper,
         "place": claim.place,
+        "quote": claim.quote or None,
         "statement": claim.statement,
+        "hypotheses": list(claim.hypotheses),
         "printed": claim.printed,
         "policies": list(claim.policies or ()),
         "verdict": evidence.verdict.value,
         "expected": claim.expected.value,
         "label": decided.label,
+        "known": decided.known.value,
+        "kernel": [f"{theorem.file}.{theorem.name}" for theorem in by_claim().get(claim.key, ())],
         "instead": claim.instead or None,
         "note": claim.note or None,
         "proof": claim.proof.strip() or None,
@@ -156,6 +162,7 @@ def _render(template: str, shown: Sequence[DecidedClaim], **values: Any) -> str:
         template,
         package="hetopt.proofs.ledger",
         every=all_claims(),
+        kernel=by_claim(),
         on_page={result.claim.key for result in shown},
         as_html=as_html,
         drawings=drawings,

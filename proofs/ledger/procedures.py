@@ -62,6 +62,11 @@ class ForAll(Generic[C]):
     share: Fraction = Fraction(1)
     all_optima: bool = False
 
+    @property
+    def hypotheses(self) -> tuple[str, ...]:
+        """The hypotheses as text."""
+        return self.space.stated
+
     def judge(self, case: C) -> Finding:
         """Decide one case in fractions."""
         finding = self.finding(case)
@@ -91,7 +96,7 @@ class ForAll(Generic[C]):
             The case does not meet the hypotheses, or its slack differs from the stored one.
         """
         numbers, before = stored_numbers(name), stored_slack(name)
-        case = self.space.build(numbers)
+        case = self.space.case(numbers)
         if case is None:
             raise InvalidInstance(f"the stored case {name!r} does not meet the hypotheses of the claim")
         finding = self.judge(case)
@@ -129,7 +134,7 @@ class ForAll(Generic[C]):
         return ClaimEvidence(verdict, summary, tried, best, tightness=tightness, checks=checks, seconds=seconds)
 
     def _counterexample(self, numbers: CaseNumbers, finding: Finding) -> Counterexample:
-        return Counterexample(numbers, self.space.build(numbers), finding)
+        return Counterexample(numbers, self.space.case(numbers), finding)
 
     def _search(self, claim: Claim, effort: Effort, best: Counterexample | None) -> CounterexampleSearch[C] | None:
         if not effort.seconds:
@@ -149,7 +154,7 @@ class ForAll(Generic[C]):
         if not search.best:
             return None
         numbers = search.best[1]
-        case = self.space.build(numbers)
+        case = self.space.case(numbers)
         return None if case is None else Tightness(ratio(case), numbers)
 
 
@@ -191,6 +196,11 @@ class Exists(Generic[C]):
     """
 
     universal: ForAll[C]
+
+    @property
+    def hypotheses(self) -> tuple[str, ...]:
+        """The hypotheses as text."""
+        return self.universal.hypotheses
 
     def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """Search for a counterexample to the universal claim; without one this claim is open."""

@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from hypothesis import strategies as st
 
 C = TypeVar("C")
+H = TypeVar("H", contravariant=True)
 V = TypeVar("V")
 
 Rows: TypeAlias = tuple[tuple[Fraction, ...], ...]
@@ -144,6 +145,31 @@ def rationals(least: int, most: int, *denominators: int) -> tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
+class Hypothesis(Generic[H]):
+    """A hypothesis of a claim.
+
+    Attributes
+    ----------
+    text:
+        The hypothesis as a clause in Markdown with LaTeX between dollars, e.g. ``"all speedups are positive"``.
+    holds:
+        Whether a case meets it; by default every case does, because of how cases are built.
+    """
+
+    text: str
+    holds: Callable[[H], bool] | None = None
+
+    def __call__(self, case: H) -> bool:
+        """Whether the case meets it."""
+        return self.holds is None or self.holds(case)
+
+
+def hypothesis(text: str) -> Callable[[Callable[[H], bool]], Hypothesis[H]]:
+    """Make a hypothesis of the function that decides it."""
+    return lambda holds: Hypothesis(text, holds)
+
+
+@dataclass(frozen=True)
 class Space(Generic[C]):
     """The cases of a claim.
 
@@ -154,7 +180,9 @@ class Space(Generic[C]):
     tables:
         Name -> shape and possible entries.
     build:
-        Builds the case from the numbers; None if they do not meet the hypotheses.
+        Builds the case from the numbers; None if they describe no case.
+    hypotheses:
+        The hypotheses of the claim; a case must meet all.
     chosen:
         Chooses numbers that meet the hypotheses, for spaces where few numbers do; by default entries are independent.
     """
@@ -163,6 +191,18 @@ class Space(Generic[C]):
     tables: Mapping[str, TableShape]
     build: Callable[[CaseNumbers], C | None]
     chosen: Callable[[ValueChooser, Mapping[str, int]], CaseNumbers] | None = field(default=None, compare=False)
+    hypotheses: tuple[Hypothesis[C], ...] = ()
+
+    def case(self, numbers: CaseNumbers) -> C | None:
+        """The case of these numbers; None if they describe none, or one that violates a hypothesis."""
+        case = self.build(numbers)
+        return case if case is not None and all(given(case) for given in self.hypotheses) else None
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The hypotheses as text, with the sizes that are fixed."""
+        fixed = (f"${name} = {least}$" for name, (least, most) in self.sizes.items() if least == most)
+        return (*fixed, *(given.text for given in self.hypotheses))
 
     # -- drawing -------------------------------------------------------------------------------------------------
 
@@ -176,7 +216,7 @@ class Space(Generic[C]):
                 return self.chosen(lambda values: draw(st.sampled_from(values)), sizes)
             return self._filled(sizes, [draw(st.sampled_from(values)) for values in self._entries(sizes)])
 
-        pairs = draw_numbers().map(lambda numbers: (numbers, self.build(numbers)))
+        pairs = draw_numbers().map(lambda numbers: (numbers, self.case(numbers)))
         return pairs.filter(lambda pair: pair[1] is not None)  # type: ignore[return-value]
 
     # -- enumerating ---------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from hetopt.checks import shown
 from hetopt.parallel import run_parallel
-from hetopt.proofs.ledger.claim import Claim, ClaimEvidence, ClaimVerdict, Effort
+from hetopt.proofs.ledger.claim import Claim, ClaimEvidence, ClaimVerdict, Effort, Known
 from hetopt.proofs.ledger.discovery import all_claims
+from hetopt.proofs.ledger.kernel import by_claim
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,26 @@ class DecidedClaim:
     def label(self) -> str:
         """The verdict as text."""
         return self.claim.label_of(self.evidence.verdict)
+
+    @property
+    def known(self) -> Known:
+        """How the verdict is known."""
+        return how_known(self.claim, self.evidence)
+
+
+def how_known(claim: Claim, evidence: ClaimEvidence) -> Known:
+    """How the verdict on a claim is known."""
+    if evidence.verdict is ClaimVerdict.UNTESTABLE:
+        return Known.NOT
+    if evidence.verdict is ClaimVerdict.OPEN:
+        return Known.SEARCH
+    if evidence.verdict is ClaimVerdict.TRUE and claim.key in by_claim():
+        return Known.KERNEL
+    if evidence.counterexample is not None or (evidence.values and not claim.proof):
+        return Known.INSTANCE
+    if any(check.holds for check in evidence.checks):
+        return Known.MECHANICAL
+    return Known.PROSE if claim.proof else Known.INSTANCE
 
 
 def decide(claim: Claim, effort: Effort) -> ClaimEvidence:

@@ -170,6 +170,8 @@ and are at least 1.
 In all cases the total of an optimum increases: a contradiction. So no other user has any $j < j'$, and as everything
 is in use, $u_1$ has all of it."""
 
+TWO_TYPES = ""
+
 SECOND_STAGE = r"""
 Let $l < h$, $j < j'$, $x_l^{j'} > 0$ and $x_h^j > 0$ in an optimum. With a strictly larger ratio of $h$ the exchange
 of the strict case raises $t^*$. With equal ratios, let $h$ give $a$ GPUs of type $j$ for $b$ of type $j'$ with $w_l^j
@@ -190,7 +192,7 @@ CLAIMS = (
         + TYPES_OF
         + r", is served from left to right: $x_1^{j'} > 0$ only if $x_1^j = m_j$ for all $j < j'$ "
         r"(non-cooperative OEF).",
-        procedure=ForAll(tenant_space(slowest_first), lambda c: filled(c, c.noncooperative)),
+        procedure=ForAll(tenant_space(rising, slowest_first), lambda c: filled(c, c.noncooperative)),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/lemma-3.1-ratio",
@@ -210,7 +212,7 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for cooperative OEF, with its order: $w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
         procedure=ForAll(
-            tenant_space(slowest_first),
+            tenant_space(rising, slowest_first),
             lambda c: filled(c, c.cooperative),
         ),
         expected=ClaimVerdict.FALSE,
@@ -251,6 +253,34 @@ CLAIMS = (
         procedure=ForAll(
             tenant_space(ratio_ordered, n=(4, 5), chosen=choose_ratio_ordered), lambda c: filled(c, c.cooperative)
         ),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("oef-cooperative",),
+        instead="oef/lemma-3.1-cooperative-two-types",
+        note="The counterexample has four users and four types. Three types: `oef/lemma-3.1-cooperative-three-types`.",
+    ),
+    Claim(
+        key="oef/lemma-3.1-cooperative-two-types",
+        place="Lemma 3.1",
+        statement="Lemma 3.1 for cooperative OEF with two types and any number of ratio-ordered users (every optimum): "
+        f"{RATIO}.",
+        procedure=ForAll(
+            tenant_space(ratio_ordered, n=(2, 6), k=(2, 2), chosen=choose_ratio_ordered),
+            lambda c: filled_everywhere(c, c.cooperative, c.envy_rows()),
+        ),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-cooperative",),
+        proof=TWO_TYPES,
+    ),
+    Claim(
+        key="oef/lemma-3.1-cooperative-three-types",
+        place="Lemma 3.1",
+        statement=f"Lemma 3.1 for cooperative OEF with three types and four or more ratio-ordered users: {RATIO}.",
+        procedure=ForAll(
+            tenant_space(ratio_ordered, n=(4, 6), k=(3, 3), chosen=choose_ratio_ordered),
+            lambda c: filled(c, c.cooperative),
+        ),
         expected=ClaimVerdict.OPEN,
         printed=False,
         policies=("oef-cooperative",),
@@ -260,7 +290,7 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for the largest total under the sharing incentive, with its order: "
         r"$w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
-        procedure=ForAll(tenant_space(slowest_first), lambda c: filled(c, c.sharing)),
+        procedure=ForAll(tenant_space(rising, slowest_first), lambda c: filled(c, c.sharing)),
         expected=ClaimVerdict.FALSE,
         policies=("sharing-incentive-only",),
         instead="oef/lemma-3.1-sharing-ratio",
@@ -285,7 +315,7 @@ CLAIMS = (
         statement=r"Non-cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
-        procedure=ForAll(tenant_space(slowest_first), lambda c: adjacent(c, c.noncooperative)),
+        procedure=ForAll(tenant_space(rising, slowest_first), lambda c: adjacent(c, c.noncooperative)),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-ratio",
@@ -306,7 +336,7 @@ CLAIMS = (
         statement=r"Theorem 5.2 for ratio-ordered users, where ratios may be equal: $w_l^j w_h^{j'} \ge w_l^{j'} "
         "w_h^j$, all positive (every optimum).",
         procedure=ForAll(
-            tenant_space(lambda c: weakly_ratio_ordered(c) and rising(c)),
+            tenant_space(weakly_ratio_ordered, rising),
             lambda c: adjacent_everywhere(c, cooperative=False),
         ),
         expected=ClaimVerdict.FALSE,
@@ -333,7 +363,7 @@ CLAIMS = (
         + TYPES_OF
         + ".",
         procedure=ForAll(
-            tenant_space(slowest_first),
+            tenant_space(rising, slowest_first),
             lambda c: adjacent(c, c.cooperative),
         ),
         expected=ClaimVerdict.FALSE,
@@ -346,7 +376,8 @@ CLAIMS = (
         statement=f"Theorem 5.2 for cooperative OEF with three or more ratio-ordered users, {TYPES_OF}: {RATIO}.",
         procedure=ForAll(
             tenant_space(
-                lambda c: ratio_ordered(c) and rising(c),
+                ratio_ordered,
+                rising,
                 n=(3, 4),
                 k=(3, 4),
                 speeds=integers(1, 16),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
-from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase
+from hetopt.proofs.oef.tenant_cases import Constraints, Optimum, Share, TenantCase
 
 F = Fraction
 
@@ -16,10 +16,14 @@ def gavel(case: TenantCase) -> Optimum:
 
     The row ``sum_j x_l^j <= 1`` of each tenant is from Gavel; OEF omits it.
     """
-    rows = case.capacity_rows(extra=1)
+    return max_min(case, [(case.row({(e, j): F(1) for j in range(case.k)}, [F(0)]), F(1)) for e in range(case.n)])
+
+
+def max_min(case: TenantCase, further: Constraints | None = None) -> Optimum:
+    """Max-min of the ratios to the equal split, under ``further`` rows."""
+    rows = [*case.capacity_rows(extra=1), *(further or ())]
     for e, speed in enumerate(case.speed):
         fair = case.worth(e, case.gpus) / case.n
-        rows.append((case.row({(e, j): F(1) for j in range(case.k)}, [F(0)]), F(1)))
         rows.append((case.row({(e, j): -w for j, w in enumerate(speed)}, [fair]), F(0)))
     return case.optimum(case.largest_level(rows))
 

@@ -15,7 +15,7 @@ from hetopt.models.objectives import SwitchingCost
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, case_of
 
 F = Fraction
@@ -75,7 +75,11 @@ def held_gpus_space() -> Space[HeldGPUsCase]:
         "held": TableShape(1, "n", integers(0, 1)),
         "price": TableShape(1, 1, rationals(0, 4, 2)),
     }
-    return Space({"n": (2, 3), "k": (2, 2)}, tables, build)
+    given = (
+        Hypothesis[HeldGPUsCase]("each tenant held nothing or an equal share; all GPUs gained have the same cost"),
+        Hypothesis[HeldGPUsCase]("all speedups are positive, and relative to the first GPU type"),
+    )
+    return Space({"n": (2, 3), "k": (2, 2)}, tables, build, hypotheses=given)
 
 
 CLAIMS = (

@@ -10,8 +10,8 @@ from itertools import chain
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import change_text, numbers_text
 from hetopt.proofs.ledger.claim import Finding
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, SPEEDS, UNIQUE, Optimum, TenantCase, case_of
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, ValueChooser
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, SPEEDS, UNIQUE, Optimum, TenantCase, case_of, rising, speedups
 
 F = Fraction
 
@@ -40,30 +40,69 @@ class MisreportCase:
         return tuple(e for e in range(self.truth.n) if self.truth.speed[e] != self.reported.speed[e])
 
 
+@dataclass(frozen=True)
+class Reports:
+    """The speedups that may be reported.
+
+    Attributes
+    ----------
+    text:
+        The hypothesis as text.
+    allowed:
+        Whether a true speedup may be reported as another.
+    """
+
+    text: str
+    allowed: Callable[[Fraction, Fraction], bool]
+
+    def __call__(self, true: Fraction, reported: Fraction) -> bool:
+        """Whether ``true`` may be reported as ``reported``."""
+        return self.allowed(true, reported)
+
+    def meets(self, case: MisreportCase) -> bool:
+        """Whether all reports of a case are allowed."""
+        return all(map(self, chain(*case.truth.speed), chain(*case.reported.speed)))
+
+
+def in_truth(given: Hypothesis[TenantCase]) -> Hypothesis[MisreportCase]:
+    """A hypothesis about true speedups."""
+    return Hypothesis(given.text, lambda case: given(case.truth))
+
+
+def as_reported(given: Hypothesis[TenantCase]) -> Hypothesis[MisreportCase]:
+    """A hypothesis about reported speedups."""
+    return Hypothesis(f"the same as reported: {given.text}", lambda case: given(case.reported))
+
+
+RISING = (in_truth(rising), as_reported(rising))
+"""Later types are faster, in truth and as reported."""
+
+
+def untrue(case: MisreportCase) -> bool:
+    """Whether at least one user misreports."""
+    return bool(case.misreporters)
+
+
 def misreport_space(
-    way: Callable[[Fraction, Fraction], bool],
-    *,
+    way: Reports,
+    *hypotheses: Hypothesis[MisreportCase],
     all_misreport: bool = False,
     speeds: tuple[Fraction, ...] = SPEEDS,
     n: tuple[int, int] = (2, 4),
     k: tuple[int, int] = (2, 3),
-    where: Callable[[MisreportCase], bool] = lambda _: True,
     slow: bool = False,
 ) -> Space[MisreportCase]:
     """Misreports with ``way(true, reported)`` for all speedups, by u1 only or by any tenants (``all_misreport``).
 
-    With ``slow`` u1 is usually the slowest and the first type has most GPUs, for a ``where`` that few cases meet.
+    With ``slow`` u1 is usually the slowest and the first type has most GPUs, for a hypothesis that few cases meet.
     """
 
-    def build(numbers: CaseNumbers) -> MisreportCase | None:
+    def build(numbers: CaseNumbers) -> MisreportCase:
         truth = case_of(numbers)
         reported = truth
         for e, row in enumerate(numbers["report"]):
             reported = reported.reporting(e, (F(1), *row))
-        case = MisreportCase(truth, reported)
-        pairs = zip(chain(*truth.speed), chain(*reported.speed), strict=True)
-        allowed = all(way(a, b) for a, b in pairs)
-        return case if allowed and case.misreporters and where(case) else None
+        return MisreportCase(truth, reported)
 
     def chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         speed = [[choose(speeds) for _ in range(sizes["k"] - 1)] for _ in range(sizes["n"])]
@@ -79,17 +118,13 @@ def misreport_space(
         "gpus": TableShape(1, "k", GPUS),
         "report": TableShape("n" if all_misreport else 1, "k-1", speeds),
     }
-    return Space({"n": n, "k": k}, tables, build, chosen)
+    who = Hypothesis[MisreportCase]("any users misreport" if all_misreport else "$u_1$ misreports", untrue)
+    given = [in_truth(one) for one in speedups(speeds)]
+    return Space({"n": n, "k": k}, tables, build, chosen, (*given, who, Hypothesis(way.text, way.meets), *hypotheses))
 
 
-def over(true: Fraction, reported: Fraction) -> bool:
-    """Whether a report is not below the truth."""
-    return reported >= true
-
-
-def any_report(*_: Fraction) -> bool:
-    """True: any report is allowed."""
-    return True
+over = Reports("no report is below the truth", lambda true, reported: reported >= true)
+any_report = Reports("any report is allowed", lambda true, reported: True)  # noqa: ARG005
 
 
 def gain(case: MisreportCase, honest: Optimum, misreported: Optimum) -> tuple[Fraction, int]:

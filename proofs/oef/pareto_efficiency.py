@@ -9,7 +9,7 @@ from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
-from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, positive, rising, tenant_space
+from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
 
@@ -86,7 +86,7 @@ CLAIMS = (
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient if all speedups are positive (every optimum).",
         procedure=ForAll(
-            tenant_space(positive, speeds=rationals(0, 6, 2)), lambda c: efficient(c, c.noncooperative, equal=True)
+            tenant_space(speeds=rationals(0, 6, 2)[1:]), lambda c: efficient(c, c.noncooperative, equal=True)
         ),
         expected=ClaimVerdict.TRUE,
         policies=("oef-noncooperative",),
@@ -112,7 +112,7 @@ more than $t^*$. Then all have more than $t^*$: a contradiction.""",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two GPU types.",
         procedure=ForAll(
-            tenant_space(positive, n=(4, 5), k=(2, 2), speeds=integers(1, 30)),
+            tenant_space(n=(4, 5), k=(2, 2), speeds=integers(1, 30)),
             lambda c: efficient(c, c.cooperative),
         ),
         expected=ClaimVerdict.FALSE,
@@ -140,7 +140,7 @@ allocation satisfies it too, and its total would exceed the largest total: a con
         statement=r"Cooperative OEF is Pareto-efficient for three users and two GPU types, all speedups positive "
         "(every optimum).",
         procedure=ForAll(
-            tenant_space(positive, n=(3, 3), k=(2, 2), speeds=rationals(0, 9, 2)),
+            tenant_space(n=(3, 3), k=(2, 2), speeds=rationals(0, 9, 2)[1:]),
             lambda c: efficient(c, c.cooperative),
             all_optima=True,
         ),

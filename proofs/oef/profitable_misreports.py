@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -14,9 +13,19 @@ from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import Exists, ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
-from hetopt.proofs.oef.misreport_cases import MisreportCase, any_report, misreport_pays, misreport_space, over
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, case_of, rising
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, hypothesis, integers, rationals
+from hetopt.proofs.oef.misreport_cases import (
+    RISING,
+    MisreportCase,
+    Reports,
+    any_report,
+    in_truth,
+    misreport_pays,
+    misreport_space,
+    over,
+    untrue,
+)
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, RELATIVE, UNIQUE, TenantCase, case_of
 
 F = Fraction
 
@@ -46,31 +55,45 @@ def misreport_harms(case: MisreportCase) -> Finding:
     return found if found.slack > 0 else replace(found, slack=NOT_HARMED)
 
 
-def as_ordered(case: MisreportCase) -> bool:
-    """Whether later types are faster for every tenant, in truth and as reported."""
-    return rising(case.truth) and rising(case.reported)
-
-
+@hypothesis("$u_1$ has GPUs of the first type only if it reports the truth")
 def only_first_type(case: MisreportCase) -> bool:
-    """Whether u1 has GPUs of the first type only if it reports the truth."""
+    """In the optimum of non-cooperative OEF."""
     return not any(case.truth.noncooperative.share[0][1:])
 
 
 # -- raw throughputs, which the profiler divides by the slowest ------------------------------------------------------
 
 
-def raw_misreport_space() -> Space[MisreportCase]:
+@dataclass(frozen=True)
+class RawMisreportCase(MisreportCase):
+    """A misreport of raw throughputs.
+
+    Attributes
+    ----------
+    true, said:
+        (k,) raw throughputs of u1, in truth and as reported.
+    """
+
+    true: tuple[Fraction, ...]
+    said: tuple[Fraction, ...]
+
+    def ascending(self) -> bool:
+        """Whether the first type is the slowest, in truth and as reported."""
+        return all(a <= b for row in (self.true, self.said) for a, b in pairwise(row))
+
+    def over(self) -> bool:
+        """Whether no throughput is reported below the truth."""
+        return all(b >= a for a, b in zip(self.true, self.said, strict=True))
+
+
+def raw_misreport_space() -> Space[RawMisreportCase]:
     """Throughputs of u1 in any unit, with no report below the truth; both are then normalised."""
 
-    def build(numbers: CaseNumbers) -> MisreportCase | None:
+    def build(numbers: CaseNumbers) -> RawMisreportCase:
         true, reported = numbers.row("true"), numbers.row("said")
-        ascending = all(a <= b for row in (true, reported) for a, b in pairwise(row))
-        if not ascending or true == reported or any(b < a for a, b in zip(true, reported, strict=True)):
-            return None
         rows = tuple((F(1), *row) for row in numbers["others"])
         truth = TenantCase((tuple(v / true[0] for v in true), *rows), numbers.row("gpus"))
-        case = MisreportCase(truth, truth.reporting(0, [v / reported[0] for v in reported]))
-        return case if case.misreporters else None
+        return RawMisreportCase(truth, truth.reporting(0, [v / reported[0] for v in reported]), true, reported)
 
     tables = {
         "true": TableShape(1, "k", integers(1, 8)),
@@ -78,7 +101,12 @@ def raw_misreport_space() -> Space[MisreportCase]:
         "others": TableShape("n", "k-1", integers(1, 8)),
         "gpus": TableShape(1, "k", GPUS),
     }
-    return Space({"n": (1, 3), "k": (2, 3)}, tables, build)
+    given = (
+        Hypothesis("later types are at least as fast, in truth and as reported", RawMisreportCase.ascending),
+        Hypothesis("no raw throughput is reported below the truth", RawMisreportCase.over),
+        Hypothesis("$u_1$ misreports", untrue),
+    )
+    return Space({"n": (1, 3), "k": (2, 3)}, tables, build, hypotheses=given)
 
 
 # -- false job types -------------------------------------------------------------------------------------------------
@@ -103,13 +131,11 @@ def with_false_type(case: MisreportCase) -> Finding:
     return Finding(before - after, words, (OPTIMAL, UNIQUE), pictures, found.unique)
 
 
-def false_type_space(way: Callable[[Fraction, Fraction], bool]) -> Space[MisreportCase]:
+def false_type_space(way: Reports) -> Space[MisreportCase]:
     """A false job type for u1 with ``way(true, false)`` for all speedups; weights 1/2, 1 … 1, 1/2."""
 
-    def build(numbers: CaseNumbers) -> MisreportCase | None:
+    def build(numbers: CaseNumbers) -> MisreportCase:
         truth, false = case_of(numbers), (F(1), *numbers.row("false"))
-        if not all(way(a, b) for a, b in zip(truth.speed[0], false, strict=True)):
-            return None
         weight = (F(1, 2), *[F(1)] * (truth.n - 1), F(1, 2))
         return MisreportCase(truth, TenantCase((*truth.speed, false), truth.gpus, weight))
 
@@ -118,7 +144,15 @@ def false_type_space(way: Callable[[Fraction, Fraction], bool]) -> Space[Misrepo
         "gpus": TableShape(1, "k", GPUS),
         "false": TableShape(1, "k-1", integers(1, 9)),
     }
-    return Space({"n": (2, 4), "k": (2, 3)}, tables, build)
+
+    def allowed(case: MisreportCase) -> bool:
+        return all(way(a, b) for a, b in zip(case.truth.speed[0], case.reported.speed[-1], strict=True))
+
+    given = (
+        in_truth(RELATIVE),
+        Hypothesis[MisreportCase](f"of the false type compared with $u_1$: {way.text}", allowed),
+    )
+    return Space({"n": (2, 4), "k": (2, 3)}, tables, build, hypotheses=given)
 
 
 def profitable_over_report(n: int, k: int) -> list[Any]:
@@ -154,7 +188,7 @@ CLAIMS = (
         key="oef/thm-3.2",
         place="Theorem 3.2",
         statement="No mechanism with the largest total among envy-free allocations is strategy-proof.",
-        procedure=Exists(ForAll(misreport_space(over, where=as_ordered), cooperative)),
+        procedure=Exists(ForAll(misreport_space(over, *RISING), cooperative)),
         expected=ClaimVerdict.TRUE,
         proof=ONE_INSTANCE,
         note="Every such mechanism selects an optimum of the same program.",
@@ -163,7 +197,7 @@ CLAIMS = (
         key="oef/thm-3.3",
         place="Theorem 3.3",
         statement="No mechanism with the largest total under the sharing incentive is strategy-proof.",
-        procedure=Exists(ForAll(misreport_space(over, where=as_ordered), sharing)),
+        procedure=Exists(ForAll(misreport_space(over, *RISING), sharing)),
         expected=ClaimVerdict.TRUE,
         proof=ONE_INSTANCE,
     ),
@@ -198,7 +232,7 @@ CLAIMS = (
         key="oef/thm-5.4-decrease",
         place="section 2.3.1 (1)",
         statement='A tenant that over-reports under non-cooperative OEF is worse off: its throughput "will decrease".',
-        procedure=ForAll(misreport_space(over, where=as_ordered), misreport_harms),
+        procedure=ForAll(misreport_space(over, *RISING), misreport_harms),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
@@ -222,7 +256,7 @@ CLAIMS = (
         statement=r"Under non-cooperative OEF with positive speedups, a user with GPUs of the first type only does not "
         r"gain by any report with $w'^1_l = 1$.",
         procedure=ForAll(
-            misreport_space(any_report, speeds=integers(1, 5), n=(2, 3), where=only_first_type, slow=True),
+            misreport_space(any_report, only_first_type, speeds=integers(1, 5), n=(2, 3), slow=True),
             noncooperative,
             all_optima=True,
         ),

@@ -9,14 +9,22 @@ from typing import Any
 
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import Exists, ForAll
-from hetopt.proofs.ledger.space import Space
-from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
+from hetopt.proofs.ledger.space import Space, hypothesis
+from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel, max_min
 from hetopt.proofs.oef.envy_and_sharing import ENVY_FREE, SHARING_INCENTIVE, least_surplus, most_envy
-from hetopt.proofs.oef.misreport_cases import MisreportCase, any_report, misreport_pays, misreport_space, over
+from hetopt.proofs.oef.misreport_cases import (
+    RISING,
+    MisreportCase,
+    any_report,
+    in_truth,
+    misreport_pays,
+    misreport_space,
+    over,
+)
 from hetopt.proofs.oef.pareto_efficiency import CLAIMS as EFFICIENCY
 from hetopt.proofs.oef.pareto_efficiency import efficient
 from hetopt.proofs.oef.profitable_misreports import OVER
-from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, positive, rising, tenant_space
+from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
 RULE = "the rule gives one allocation, computed in fractions"
@@ -50,27 +58,33 @@ def misreport_gains(case: MisreportCase, by: AllocationRule) -> Finding:
     return misreport_pays(case, by(case.truth), by(case.reported))
 
 
-PLAIN = tenant_space(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
-FEW_GPUS = tenant_space(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
-MISREPORTS = misreport_space(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.reported))
+@hypothesis(r"there are at most as many GPUs as users, $\sum_j m_j \le n$")
+def few_gpus(case: TenantCase) -> bool:
+    """Then the equal split meets Gavel's row."""
+    return sum(case.gpus) <= case.n
 
 
+PLAIN = tenant_space(rising, n=(2, 3), k=(2, 3))
+FEW_GPUS = tenant_space(rising, few_gpus, n=(2, 4), k=(2, 3))
+MISREPORTS = misreport_space(over, *RISING, n=(2, 3), k=(2, 2))
+
+
+@hypothesis("$u_1$ has the largest speedup, and pays a second price: at least two others have different speedups")
 def second_price(truth: TenantCase) -> bool:
-    """Whether u1 has the largest speedup and the others have different speedups, so that u1 pays a second price."""
+    """The second-largest speedup of a buyer is above that of the seller."""
     first, *others = (row[1] for row in truth.speed)
     return first > max(others) > min(others)
 
 
 FASTEST_MISREPORTS = misreport_space(
     any_report,
+    *RISING,
+    in_truth(second_price),
     n=(3, 4),
     k=(2, 2),
-    where=lambda c: rising(c.truth) and rising(c.reported) and second_price(c.truth),
 )
 """Any misreports of the user with the largest speedup."""
-MISREPORTS_ON_FEW_GPUS = misreport_space(
-    over, n=(2, 4), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.reported) and sum(c.truth.gpus) <= c.truth.n
-)
+MISREPORTS_ON_FEW_GPUS = misreport_space(over, *RISING, in_truth(few_gpus), n=(2, 4), k=(2, 2))
 CHECKS: dict[str, tuple[str, Check]] = {
     "pareto": ("Pareto-efficient", efficient),
     "envy": ("envy-free", most_envy),
@@ -134,9 +148,8 @@ GAVEL = TableRow(
     gavel,
     FEW_GPUS,
     MISREPORTS_ON_FEW_GPUS,
-    "With the row of Gavel that eq. (3) requires: a tenant uses at most one GPU's time. The cases have at most as "
-    "many GPUs as tenants; with more, the equal split violates that row. The policy `gavel-max-min` has that row for "
-    "jobs only.",
+    "With the row of Gavel that eq. (3) requires: a tenant uses at most one GPU's time. With more GPUs than tenants "
+    "the equal split violates it. The policy `gavel-max-min` has that row for jobs only: `oef/gavel-without-row`.",
 )
 GANDIVA = TableRow(
     "gandiva",
@@ -168,7 +181,17 @@ CLAIMS = (
         printed=True,
         expected=ClaimVerdict.TRUE,
         proof=r"In the equal split all ratios are 1, and it satisfies Gavel's row since $\sum_j m_j / n \le 1$. So the "
-        r"smallest ratio of the optimum is at least 1, with or without that row.",
+        r"smallest ratio of the optimum is at least 1.",
+    ),
+    Claim(
+        key="oef/gavel-without-row",
+        place="Table 1",
+        statement="Gavel without its row, so that tenants may use several GPUs at a time, is sharing-incentive.",
+        procedure=ForAll(PLAIN, lambda c: checked(least_surplus, c, max_min(c))),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("gavel-max-min",),
+        proof="In the equal split all ratios are 1, so the smallest ratio of the optimum is at least 1.",
     ),
     GAVEL.cell("lies", printed=False, expected=ClaimVerdict.TRUE),
     GAVEL.cell("total", printed=False, expected=ClaimVerdict.TRUE),
@@ -233,9 +256,7 @@ CLAIMS = (
         key="oef/gandiva-two-types",
         place="Table 1",
         statement="Gandiva_fair is Pareto-efficient for two GPU types if all speedups are positive.",
-        procedure=ForAll(
-            tenant_space(positive, n=(2, 5), k=(2, 2)), lambda c: checked(efficient, c, by_gandiva_fair(c))
-        ),
+        procedure=ForAll(tenant_space(n=(2, 5), k=(2, 2)), lambda c: checked(efficient, c, by_gandiva_fair(c))),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("gandiva-fair",),

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import floor
+from operator import gt
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from hetopt.models.baselines import by_rule
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers
 
 F = Fraction
 ROUNDS = 24
@@ -87,20 +88,21 @@ class ConstantShares:
 def constant_shares_space(*, gangs: bool = False, starving: bool = False) -> Space[ConstantShares]:
     """Two to four tenants that share 1 to 4 GPUs in proportion to small integers; if ``starving``, no gang fits."""
 
-    def build(numbers: CaseNumbers) -> ConstantShares | None:
+    def build(numbers: CaseNumbers) -> ConstantShares:
         weights, gpus = numbers.row("parts"), int(numbers.one("gpus"))
         demand = tuple(int(d) for d in numbers.row("demand")) if gangs else (1,) * len(weights)
-        if max(demand) > gpus:
-            return None
-        case = ConstantShares(tuple(gpus * w / sum(weights) for w in weights), gpus, demand)
-        if starving and not all(d > i for d, i in zip(demand, case.ideal, strict=True)):
-            return None
-        return case
+        return ConstantShares(tuple(gpus * w / sum(weights) for w in weights), gpus, demand)
 
     tables = {"parts": TableShape(1, "n", integers(1, 5)), "gpus": TableShape(1, 1, integers(1, 4))}
     if gangs:
         tables["demand"] = TableShape(1, "n", integers(2 if starving else 1, 4))
-    return Space({"n": (2, 4)}, tables, build)
+    given = [Hypothesis[ConstantShares]("the shares of one GPU type are constant and sum to its GPUs")]
+    if gangs:
+        given.append(Hypothesis("every gang fits", lambda case: max(case.demand) <= case.gpus))
+    if starving:
+        too_few = "every tenant's share is below its demand"
+        given.append(Hypothesis(too_few, lambda case: all(map(gt, case.demand, case.ideal))))
+    return Space({"n": (2, 4)}, tables, build, hypotheses=tuple(given))
 
 
 def within_capacity(case: ConstantShares, *, starve: bool) -> Finding:

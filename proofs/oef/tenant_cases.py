@@ -7,10 +7,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations, pairwise, permutations
+from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, shares_picture
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+)
 from hetopt.proofs.small_programs import Infeasible, RowVector, SmallOptimum, maximise_exactly
 
 F = Fraction
@@ -221,41 +230,56 @@ def case_of(numbers: CaseNumbers) -> TenantCase:
 
 
 def tenant_space(
-    where: Callable[[TenantCase], bool] = lambda _: True,
-    *,
+    *hypotheses: Hypothesis[TenantCase],
     n: tuple[int, int] = (2, 4),
     k: tuple[int, int] = (2, 4),
     speeds: tuple[Fraction, ...] = SPEEDS,
     weights: tuple[Fraction, ...] = (),
     chosen: Callable[[ValueChooser, Mapping[str, int]], CaseNumbers] | None = None,
 ) -> Space[TenantCase]:
-    """Tenants with these sizes and speedups that satisfy ``where``."""
-
-    def build(numbers: CaseNumbers) -> TenantCase | None:
-        case = case_of(numbers)
-        return case if where(case) else None
-
+    """Tenants with these sizes and speedups."""
     tables = {"speed": TableShape("n", "k-1", speeds), "gpus": TableShape(1, "k", GPUS)}
     if weights:
         tables["weight"] = TableShape(1, "n", weights)
-    return Space({"n": n, "k": k}, tables, build, chosen)
+    return Space({"n": n, "k": k}, tables, case_of, chosen, (*speedups(speeds), *hypotheses))
 
 
+RELATIVE = Hypothesis[Any](r"speedups are relative to the first GPU type, $w_l^1 = 1$")
+NONNEGATIVE = Hypothesis[Any]("speedups may be 0")
+
+
+@hypothesis("all speedups are positive")
+def positive(case: TenantCase) -> bool:
+    """Every tenant can run on every type."""
+    return all(w > 0 for row in case.speed for w in row)
+
+
+def speedups(values: Sequence[Fraction]) -> tuple[Hypothesis[TenantCase], ...]:
+    """The hypotheses about speedups with these possible ``values``."""
+    return RELATIVE, positive if min(values) > 0 else NONNEGATIVE
+
+
+@hypothesis(r"$u_1$ is the slowest on every type, $w_1^j = \min_l w_l^j$")
 def slowest_first(case: TenantCase) -> bool:
-    """Whether, as in the paper, u1 is the slowest on every type, and later types are faster for every tenant."""
-    return rising(case) and all(min(column) == column[0] for column in zip(*case.speed, strict=True))
+    """As in the paper."""
+    return all(min(column) == column[0] for column in zip(*case.speed, strict=True))
 
 
+RATIOS = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j < j'$"
+
+
+@hypothesis(f"users are ratio-ordered: {RATIOS}")
 def ratio_ordered(case: TenantCase) -> bool:
-    """Whether speedups are strictly TP2: of two tenants the later has the larger ratio between every two types."""
-    return positive(case) and all(
+    """Strict total positivity of order 2; ratios of adjacent rows and columns suffice."""
+    return all(
         low[i] * high[i + 1] > high[i] * low[i + 1] for low, high in pairwise(case.speed) for i in range(case.k - 1)
     )
 
 
+@hypothesis(f"users are ratio-ordered, where ratios may be equal: {RATIOS.replace('>', chr(92) + 'ge')}")
 def weakly_ratio_ordered(case: TenantCase) -> bool:
-    """Whether speedups are TP2, with equal ratios allowed."""
-    return positive(case) and all(
+    """Total positivity of order 2."""
+    return all(
         low[i] * high[j] >= high[i] * low[j]
         for low, high in combinations(case.speed, 2)
         for i, j in combinations(range(case.k), 2)
@@ -275,11 +299,7 @@ def choose_ratio_ordered(choose: ValueChooser, sizes: Mapping[str, int]) -> Case
     return CaseNumbers.of(speed=[row[1:] for row in rows], gpus=gpus)
 
 
+@hypothesis("later types are faster for every user")
 def rising(case: TenantCase) -> bool:
-    """Whether later types are faster for every tenant."""
+    """As in the paper, where GPUs are numbered from slow to fast."""
     return all(a < b for row in case.speed for a, b in pairwise(row))
-
-
-def positive(case: TenantCase) -> bool:
-    """Whether every tenant can run on every type."""
-    return all(w > 0 for row in case.speed for w in row)

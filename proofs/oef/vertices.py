@@ -8,7 +8,7 @@ from fractions import Fraction
 from hetopt.data.rationals import number_text
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import rationals
+from hetopt.proofs.ledger.space import Hypothesis, rationals
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -16,7 +16,6 @@ from hetopt.proofs.oef.tenant_cases import (
     Share,
     TenantCase,
     choose_ratio_ordered,
-    positive,
     ratio_ordered,
     rising,
     tenant_space,
@@ -91,7 +90,7 @@ CLAIMS = (
         place="section 4.4",
         statement=r"A vertex optimum of non-cooperative OEF, as the simplex method finds it, has at most $n + k - 1$ "
         "shares above 0.",
-        procedure=ForAll(tenant_space(positive), lambda c: shares_above_zero(c, c.noncooperative)),
+        procedure=ForAll(tenant_space(), lambda c: shares_above_zero(c, c.noncooperative)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
@@ -106,7 +105,9 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         "of GPU only (non-cooperative OEF).",
         procedure=ForAll(
             tenant_space(
-                lambda c: c.k < c.n and ratio_ordered(c) and rising(c),
+                Hypothesis("$k < n$", lambda c: c.k < c.n),
+                ratio_ordered,
+                rising,
                 n=(3, 4),
                 k=(2, 3),
                 speeds=RISING,
@@ -123,7 +124,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         key="oef/one-type-vertex",
         place="section 4.4",
         statement="At a vertex optimum of non-cooperative OEF at most $k - 1$ tenants have several types of GPUs.",
-        procedure=ForAll(tenant_space(positive), lambda c: several_types(c, c.noncooperative)),
+        procedure=ForAll(tenant_space(), lambda c: several_types(c, c.noncooperative)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),

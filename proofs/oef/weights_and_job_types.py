@@ -13,7 +13,7 @@ from hetopt.data.rationals import number_text
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import FindingPicture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, ZEROS, least_surplus, most_envy
 from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
@@ -106,7 +106,11 @@ def multi_type_space() -> Space[MultiTypeCase]:
         "others": TableShape("n", "k-1", integers(1, 8)),
         "gpus": TableShape(1, "k", GPUS),
     }
-    return Space({"types": (2, 3), "n": (1, 3), "k": (2, 3)}, tables, build)
+    given = (
+        Hypothesis[MultiTypeCase]("$u_1$ has several job types, which share its weight equally; other users have one"),
+        Hypothesis[MultiTypeCase]("all speedups are positive, and relative to the first GPU type"),
+    )
+    return Space({"types": (2, 3), "n": (1, 3), "k": (2, 3)}, tables, build, hypotheses=given)
 
 
 def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:

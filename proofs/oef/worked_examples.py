@@ -125,6 +125,7 @@ def eq_3_trade(first: Fraction, second: Fraction) -> Computation:
         compare_values("u2 gains", True, after[1] > before[1]),
         compare_values("u1 keeps its efficiency", True, after[0] >= before[0]),
         compare_values("within what both have", True, first + second <= found.share[0][1] + found.share[1][1]),
+        compare_values("u1 has more than one GPU", True, 1 + first > 1),
     )
     return Computation(rows, f"u2 has {change_text(before[1], after[1])}")
 
@@ -272,7 +273,10 @@ def example(
     )
 
 
-TRADE = r"The trade to $x'_1 = (1, 1/22)$, $x'_2 = (0, 1/2)$ raises u2 and hurts no user."
+TRADE = (
+    r"The trade to $x'_1 = (1, 1/22)$, $x'_2 = (0, 1/2)$ raises u2 and hurts no user. It leaves Gavel's row: $u_1$ "
+    r"then has $\frac{23}{22} > 1$ GPUs."
+)
 ROUNDED = "The paper computes it from the rounded X."
 SECOND_LIAR = r"""
 If u2 reports $r \ge 4$, u1 has GPU1 and at least the part $a$ of GPU2 with $1 + 4 a = 4 (1 - a)$, so u2 has at most $5

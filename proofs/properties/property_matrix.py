@@ -34,7 +34,7 @@ PROVED: Mapping[tuple[str, Kind, str], str] = {
     ("oef-noncooperative", "tenants", "over-report"): "oef/thm-5.4-over",
     ("oef-noncooperative", "tenants", "group"): "oef/thm-5.4-over",
     ("gandiva-fair", "tenants", "sharing-incentive"): "oef/table-1-gandiva-sharing",
-    ("gavel-max-min", "tenants", "sharing-incentive"): "oef/table-1-gavel-sharing",
+    ("gavel-max-min", "tenants", "sharing-incentive"): "oef/gavel-without-row",
 }
 """(policy, tenants or jobs, property) -> the claim of the ledger that proves it."""
 
@@ -173,7 +173,7 @@ def decide_cell(policy: AnyPolicy, kind: Kind, about: Property, effort: Effort, 
     cell = replace(cell, seconds=time.perf_counter() - began)
     if found is not None:
         numbers, finding = found
-        return replace(cell, holds=False, counterexample=Counterexample(numbers, space.build(numbers), finding))
+        return replace(cell, holds=False, counterexample=Counterexample(numbers, space.case(numbers), finding))
     if not cell.instances:
         reasons = [text for text, _ in counted.reasons.most_common(1)] or ["no instance was drawn"]
         return replace(cell, why=reasons[0])
@@ -187,7 +187,7 @@ def _known(
     candidates = (_with_misreporter(stored, space) for stored in known_counterexamples())
     fits = [numbers for numbers in candidates if set(numbers.tables) == set(space.tables)]
     for numbers in sorted(fits, key=space.weight):
-        case = space.build(numbers)
+        case = space.case(numbers)
         if case is not None and slack(case) < 0 and (found := check(case)).refutes:
             return numbers, found
     return None
@@ -330,7 +330,7 @@ def _with_counterexample_of_others(
     name, kind, place = task
     about, policy = PROPERTIES[place], make_policy(name, settings)
     for numbers in others:
-        case = about.space(kind).build(numbers)
+        case = about.space(kind).case(numbers)
         assert case is not None
         with suppress(Undecided):
             if (finding := about.check(case, policy)).refutes:

@@ -1,0 +1,238 @@
+"""Theorems of the ledger that Coq's kernel checks: which claims they state, their text, and how to check them.
+
+A file of ``proofs/coq`` names the keys of the claims in the comment above each theorem::
+
+    (* Claim oef/thm-5.1-sharing: cooperative OEF gives each user at least its share of the cluster. *)
+    Theorem cooperative_sharing pi w x : weights n pi -> nonneg n k w -> cooperative n k m pi w x -> ...
+
+``Example cooperative_sharing_met`` below it proves that the hypotheses can be met. Coq itself forms that statement from
+the theorem, see ``Hypotheses.v``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hetopt.errors import InvalidOption
+
+LIBRARY = "Hetopt"
+"""Logical name of the folder in Coq."""
+
+AXIOMS = frozenset(
+    {
+        "ClassicalDedekindReals.sig_forall_dec",
+        "ClassicalDedekindReals.sig_not_dec",
+        "FunctionalExtensionality.functional_extensionality_dep",
+        "Classical_Prop.classic",
+    }
+)
+"""Axioms that a theorem may rest on: those of the real numbers of Coq's standard library, and the excluded middle."""
+
+CLAIMS = re.compile(r"Claims? (?P<keys>[\w./-]+(?:, [\w./-]+)*): (?P<sentence>.*)", re.DOTALL)
+THEOREM = re.compile(
+    r"\(\*(?P<comment>(?:(?!\*\)).)*)\*\)\s*Theorem\s+(?P<name>\w+)(?P<statement>.*?)\.\s+Proof\.", re.DOTALL
+)
+COMMENT = re.compile(r"\(\*(?:(?!\*\)).)*\*\)", re.DOTALL)
+PROOF = re.compile(r"\s*\bProof\b[^.]*\.(?:(?!\bDefined\.).)*?\bQed\.", re.DOTALL)
+IMPORTS = re.compile(rf"From {LIBRARY} Require (?:Import|Export) ([\w\s]+)\.")
+
+
+@dataclass(frozen=True)
+class KernelTheorem:
+    """A theorem in Coq.
+
+    Attributes
+    ----------
+    file, name:
+        Its file without ``.v``, and its name.
+    claims:
+        Keys of the claims that it states, alone or with other theorems of the same key.
+    sentence:
+        The theorem in words.
+    statement:
+        The text of the statement, from the name on.
+    """
+
+    file: str
+    name: str
+    claims: tuple[str, ...]
+    sentence: str
+    statement: str
+
+    @property
+    def witness(self) -> str:
+        """Name of the proof that the hypotheses can be met."""
+        return f"{self.name}_met"
+
+
+@dataclass(frozen=True)
+class KernelCheck:
+    """The result of checking one theorem.
+
+    Attributes
+    ----------
+    axioms:
+        Names of the axioms that the theorem or its witness rests on.
+    why:
+        The reason why it is not accepted; empty if it is.
+    """
+
+    theorem: KernelTheorem
+    axioms: tuple[str, ...]
+    why: str = ""
+
+
+@cache
+def sources() -> dict[str, str]:
+    """File without ``.v`` -> text, each file after those that it imports."""
+    folder = files("hetopt.proofs") / "coq"
+    text = {path.name.removesuffix(".v"): path.read_text() for path in folder.iterdir() if path.name.endswith(".v")}
+    ordered: dict[str, str] = {}
+
+    def place(name: str) -> None:
+        for found in IMPORTS.finditer(text[name]):
+            for other in found[1].split():
+                if other not in ordered:
+                    place(other)
+        ordered[name] = text[name]
+
+    for name in sorted(text):
+        if name not in ordered:
+            place(name)
+    return ordered
+
+
+@cache
+def theorems() -> tuple[KernelTheorem, ...]:
+    """All theorems with the claims they state, in the order of files.
+
+    Raises
+    ------
+    InvalidOption
+        The comment above a theorem names no claim.
+    """
+    found = []
+    for file, text in sources().items():
+        stated = {match["name"]: match for match in THEOREM.finditer(text)}
+        for name in re.findall(r"^Theorem (\w+)", text, re.MULTILINE):
+            claims = CLAIMS.fullmatch(" ".join(stated[name]["comment"].split())) if name in stated else None
+            if claims is None:
+                raise InvalidOption(f"{file}.v: the comment above theorem {name} names no claim")
+            keys = tuple(claims["keys"].split(", "))
+            found.append(KernelTheorem(file, name, keys, claims["sentence"], name + stated[name]["statement"]))
+    return tuple(found)
+
+
+@cache
+def by_claim() -> dict[str, tuple[KernelTheorem, ...]]:
+    """Key of a claim -> the theorems that state it."""
+    found: dict[str, tuple[KernelTheorem, ...]] = {}
+    for theorem in theorems():
+        for key in theorem.claims:
+            found[key] = (*found.get(key, ()), theorem)
+    return found
+
+
+def statements() -> str:
+    """Definitions and statements of all files, without proofs and comments: what a change must not touch unseen."""
+    parts = []
+    for file, text in sources().items():
+        bare = PROOF.sub("", COMMENT.sub("", text))
+        lines = [line.rstrip() for line in bare.splitlines()]
+        parts.append("\n".join([f"{file}.v", *(f"  {line}" for line in lines if line)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def check_theorems(chosen: Iterable[KernelTheorem]) -> Generator[str | KernelCheck]:
+    """Compile all files that ``chosen`` needs, and check the axioms; yield the name of each compiled file, then checks.
+
+    Raises
+    ------
+    InvalidOption
+        Coq is not installed.
+    """
+    wanted = list(chosen)
+    coqc = shutil.which("coqc")
+    if coqc is None:
+        raise InvalidOption("Coq is not installed: there is no command coqc; in Debian, apt-get install coq")
+    with TemporaryDirectory(prefix="hetopt-coq-") as name:
+        folder, failed = Path(name), dict[str, str]()
+        for file in _needed(wanted):
+            (folder / f"{file}.v").write_text(sources()[file])
+            if problem := _compile(coqc, folder, file)[1]:
+                failed[file] = problem
+            yield file
+        usable = [theorem for theorem in wanted if theorem.file not in failed]
+        yield from (KernelCheck(theorem, (), failed[theorem.file]) for theorem in wanted if theorem.file in failed)
+        for file in dict.fromkeys(theorem.file for theorem in usable):
+            yield from _audited(coqc, folder, file, [theorem for theorem in usable if theorem.file == file])
+
+
+def check_as_dict(check: KernelCheck) -> dict[str, Any]:
+    """A check as plain data for JSON."""
+    theorem = check.theorem
+    return {
+        "theorem": f"{theorem.file}.{theorem.name}",
+        "claims": list(theorem.claims),
+        "states": theorem.sentence,
+        "statement": theorem.statement,
+        "axioms": list(check.axioms),
+        "accepted": not check.why,
+        "why": check.why or None,
+    }
+
+
+def _needed(wanted: Iterable[KernelTheorem]) -> list[str]:
+    """The files of these theorems and those they import, in the order of compilation."""
+    needed = {theorem.file for theorem in wanted}
+    for file, text in reversed(sources().items()):
+        if file in needed:
+            needed |= {other for found in IMPORTS.finditer(text) for other in found[1].split()}
+    return [file for file in sources() if file in needed]
+
+
+def _compile(coqc: str, folder: Path, file: str) -> tuple[str, str]:
+    """Standard output, and the error; empty if the file compiles."""
+    command = [coqc, "-q", "-Q", str(folder), LIBRARY, f"{file}.v"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout, "" if done.returncode == 0 else f"{file}.v: {done.stderr.strip()}"
+
+
+def _audited(coqc: str, folder: Path, file: str, chosen: list[KernelTheorem]) -> Generator[KernelCheck]:
+    """Print what each theorem and its witness rest on, and compare it with the allowed axioms."""
+    lines = [f"From {LIBRARY} Require Import Hypotheses {file}."]
+    for theorem in chosen:
+        lines += [
+            f"Goal can_be_met {file}.{theorem.name}. exact {file}.{theorem.witness}. Qed.",
+            f'Redirect "{theorem.name}" Print Assumptions {file}.{theorem.name}.',
+            f'Redirect "{theorem.witness}" Print Assumptions {file}.{theorem.witness}.',
+        ]
+    (folder / "Audit.v").write_text("\n".join(lines))
+    problem = _compile(coqc, folder, "Audit")[1]
+    for theorem in chosen:
+        outputs = [folder / f"{name}.out" for name in (theorem.name, theorem.witness)]
+        if not all(path.exists() for path in outputs):
+            yield KernelCheck(theorem, (), problem)
+            continue
+        axioms = sorted({axiom for path in outputs for axiom in _axioms(path.read_text())})
+        others = [axiom for axiom in axioms if axiom not in AXIOMS]
+        yield KernelCheck(theorem, tuple(axioms), f"it rests on {', '.join(others)}" if others else "")
+
+
+def _axioms(printed: str) -> list[str]:
+    """Names in the output of Print Assumptions; everything that is not of the known form counts as one."""
+    if printed.strip() == "Closed under the global context":
+        return []
+    first, *rest = printed.splitlines()
+    if first.strip() != "Axioms:":
+        return [printed.strip()]
+    return [line.partition(":")[0].strip() for line in rest if line.strip() and not line.startswith(" ")]
