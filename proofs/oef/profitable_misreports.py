@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.data.rationals import change_text, numbers_text
+from hetopt.data.rationals import change_text, number_text, numbers_text
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_z3
@@ -25,7 +25,7 @@ from hetopt.proofs.oef.misreport_cases import (
     over,
     untrue,
 )
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, RELATIVE, UNIQUE, TenantCase, case_of
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, RELATIVE, UNIQUE, TenantCase, case_of, tenant_space
 
 F = Fraction
 
@@ -61,6 +61,104 @@ def only_first_type(case: MisreportCase) -> bool:
     return not any(case.truth.noncooperative.share[0][1:])
 
 
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+
+def after_trades(case: MisreportCase) -> Finding:
+    """Whether no division of the misreporting users' GPUs gives each of them more than t*."""
+    group, found = case.misreporters, case.reported.noncooperative
+    gpus = tuple(sum((found.share[e][j] for e in group), F(0)) for j in range(case.truth.k))
+    best = TenantCase(tuple(case.truth.speed[e] for e in group), gpus).level
+    words = f"with all their GPUs the misreporting users can have {number_text(best)} each"
+    return Finding(
+        case.truth.level - best, words, (OPTIMAL,), (case.truth.picture("after the misreport", found.share),)
+    )
+
+
+def with_payments(case: MisreportCase) -> Finding:
+    """Whether the misreporting users and the first honest one do not gain in total."""
+    honest = next(e for e in range(case.truth.n) if e not in case.misreporters)
+    group, found = (*case.misreporters, honest), case.reported.noncooperative
+    after, before = case.truth.rates(found.share), case.truth.level
+    gain = sum((after[e] - before for e in group), F(0))
+    names = " and ".join(f"u{e + 1}" for e in group)
+    words = f"{names} gain {number_text(gain)} in total: u{honest + 1} has {change_text(before, after[honest])}"
+    pictures = (
+        case.truth.picture("honest", case.truth.noncooperative.share),
+        case.truth.picture("after the misreport, at true speedups", found.share),
+    )
+    return Finding(-gain, words, (OPTIMAL, UNIQUE), pictures, found.unique)
+
+
+# -- under-reports ---------------------------------------------------------------------------------------------------
+
+
+def row_prices(case: TenantCase) -> tuple[Fraction, ...]:
+    """(n,) prices lambda >= 0 of the rows t <= w_l.x_l, which sum to 1."""
+    rows = case.capacity_rows(extra=1)
+    rows += [(case.row({(e, j): -w for j, w in enumerate(row)}, [F(1)]), F(0)) for e, row in enumerate(case.speed)]
+    return case.largest_level(rows).dual[case.k :]
+
+
+def weighted_mean(case: MisreportCase) -> Finding:
+    """Whether (1 - lambda) t' + lambda u <= t*, for the misreport of u1."""
+    part, best = row_prices(case.truth)[0], case.truth.level
+    level, true = case.reported.level, case.truth.worth(0, case.reported.noncooperative.share[0])
+    mean = (1 - part) * level + part * true
+    words = f"t' = {number_text(level)}, u = {number_text(true)}, lambda = {number_text(part)}: {number_text(mean)}"
+    return Finding(best - mean, f"{words}, t* = {number_text(best)}", (OPTIMAL,))
+
+
+def weighted_mean_exceeds() -> list[Any]:
+    """For z3: prices of three users and two types, and an allocation with a weighted mean above p.m."""
+    from z3 import Real, Sum
+
+    n, k = 3, 2
+    w, x = ([[Real(f"{name}{e}{j}") for j in range(k)] for e in range(n)] for name in "wx")
+    m, price = ([Real(f"{name}{j}") for j in range(k)] for name in "mp")
+    part, level = [Real(f"l{e}") for e in range(n)], Real("t")
+    rate = [Sum([w[e][j] * x[e][j] for j in range(k)]) for e in range(n)]
+    return [
+        *(v >= 0 for v in [*price, *part, *m, *(v for table in (x, w) for row in table for v in row)]),
+        *(Sum([row[j] for row in x]) <= m[j] for j in range(k)),
+        *(price[j] >= part[e] * w[e][j] for e in range(n) for j in range(k)),
+        Sum(part) == 1,
+        *(other == level for other in rate[1:]),
+        (1 - part[0]) * level + part[0] * rate[0] > Sum([price[j] * m[j] for j in range(k)]),
+    ]
+
+
+@hypothesis("the optimum is unique and has $n + k - 1$ positive shares")
+def nondegenerate(case: TenantCase) -> bool:
+    """Then the shares above 0 and t are a basis."""
+    found = case.noncooperative
+    return found.unique and sum(1 for row in found.share for x in row if x) == case.n + case.k - 1
+
+
+SMALLEST = F(1, 2**20)
+"""Smallest part by which a speedup is under-reported."""
+
+
+def under_reports_pay(case: TenantCase) -> Finding:
+    """Whether small under-reports pay for every user and type j >= 2 of which it has GPUs."""
+    worst = F(1)
+    for e, row in enumerate(case.noncooperative.share):
+        for j in range(1, case.k):
+            part = F(1, 16)
+            while row[j] and (gain := _gain_by_under_report(case, e, j, part)) <= 0:
+                part /= 16
+                if part < SMALLEST:
+                    return Finding(F(-1), f"u{e + 1} gains {number_text(gain)} by reporting GPU{j + 1} as slower")
+            worst = min(worst, gain) if row[j] else worst
+    return Finding(worst, f"every user gains, {number_text(worst)} at least")
+
+
+def _gain_by_under_report(case: TenantCase, tenant: int, kind: int, part: Fraction) -> Fraction:
+    row = list(case.speed[tenant])
+    row[kind] *= 1 - part
+    return case.worth(tenant, case.reporting(tenant, row).noncooperative.share[tenant]) - case.level
+
+
 # -- raw throughputs, which the profiler divides by the slowest ------------------------------------------------------
 
 
@@ -70,20 +168,20 @@ class RawMisreportCase(MisreportCase):
 
     Attributes
     ----------
-    true, said:
+    raw, report:
         (k,) raw throughputs of u1, in truth and as reported.
     """
 
-    true: tuple[Fraction, ...]
-    said: tuple[Fraction, ...]
+    raw: tuple[Fraction, ...]
+    report: tuple[Fraction, ...]
 
     def ascending(self) -> bool:
         """Whether the first type is the slowest, in truth and as reported."""
-        return all(a <= b for row in (self.true, self.said) for a, b in pairwise(row))
+        return all(a <= b for row in (self.raw, self.report) for a, b in pairwise(row))
 
     def over(self) -> bool:
         """Whether no throughput is reported below the truth."""
-        return all(b >= a for a, b in zip(self.true, self.said, strict=True))
+        return all(b >= a for a, b in zip(self.raw, self.report, strict=True))
 
 
 def raw_misreport_space() -> Space[RawMisreportCase]:
@@ -268,6 +366,65 @@ In the honest optimum $x$ it has $x_l^1 = t^*$, which is worth $t^*$ by any repo
 misreport, and $t' \ge t^*$: every honest user has at least $t^*$. If the true rate of the misreporting user exceeds
 $t^*$, it can give every other user a small part of its GPUs, of positive worth to each. Then all true rates exceed
 $t^*$: a contradiction.""",
+    ),
+    Claim(
+        key="oef/thm-5.4-trades",
+        place="Theorem 5.4",
+        statement=r"Over-reports of a group do not pay under non-cooperative OEF even if its users trade the GPUs that "
+        r"they receive: no division of their GPUs gives each more than $t^*$ (every optimum).",
+        procedure=ForAll(misreport_space(over, all_misreport=True, n=(2, 3)), after_trades, all_optima=True),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof=r"""
+Every honest user has $t' \ge t^*$, since over-reports only raise the level. If some division of the group's GPUs gives
+each of its users more than $t^*$, one of them can give every other user a small part of its GPUs, of positive worth to
+each, and all have more than $t^*$ at true speedups: a contradiction.""",
+    ),
+    Claim(
+        key="oef/thm-5.4-side-payments",
+        place="Theorem 5.4",
+        statement="Over-reports do not pay under non-cooperative OEF for users that compensate each other: the "
+        "throughput of the misreporting users and of one honest user does not rise in total.",
+        procedure=ForAll(misreport_space(over, n=(2, 3)), with_payments),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("oef-noncooperative",),
+        instead="oef/thm-5.4-trades",
+        note="The honest user gains more than the misreporting user loses, and can pay for the loss.",
+    ),
+    Claim(
+        key="oef/thm-5.4-weighted-mean",
+        place="Theorem 5.4",
+        statement=r"Whatever one user $l$ reports, $(1 - \lambda) t' + \lambda u \le t^*$: $t'$ is the level after the "
+        r"report, $u$ the true throughput of $l$, and $\lambda$ the price of its row $t \le w_l x_l$ at true speedups.",
+        procedure=ForAll(misreport_space(any_report), weighted_mean, all_optima=True),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof=r"""
+Prices $p \ge 0$ of types and $\lambda \ge 0$ of users with $\sum_i \lambda_i = 1$, $\lambda_i w_i^j \le p_j$ and
+$p\,m = t^*$ prove that $t^*$ is the largest level. Every other user has the true throughput $t'$. So $(1 - \lambda_l)
+t' + \lambda_l u = \sum_i \lambda_i w_i x'_i \le \sum_i p\,x'_i \le p\,m = t^*$.""",
+        mechanical=(by_z3("n = 3, k = 2, all real data", weighted_mean_exceeds),),
+    ),
+    Claim(
+        key="oef/thm-5.4-under",
+        place="Theorem 5.4",
+        statement=r"At every nondegenerate optimum of non-cooperative OEF, a user that has GPUs of a type $j \ge 2$ "
+        r"gains by every sufficiently small under-report of $w_l^j$.",
+        procedure=ForAll(tenant_space(nondegenerate, n=(2, 3), k=(2, 3)), under_reports_pay, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof=r"""
+At a nondegenerate optimum the basis stays optimal for small changes of the speedups, so $t$ is differentiable, with
+$\partial t / \partial w_l^j = \lambda_l x_l^j$, where $\lambda_i$ are the prices of the rows $t \le w_i x_i$. They
+are positive: some $\lambda_i > 0$ makes all prices $p_j \ge \lambda_i w_i^j$ of types positive, and each user has some
+GPUs, of a type with $p_j = \lambda_i w_i^j$. As $\sum_i \lambda_i = 1$ and $n \ge 2$, all are below 1. If $u_l$
+reports $w_l^j - \delta$, the level is $t^* - \lambda_l x_l^j \delta + o(\delta)$, and $u_l$ truly has $\delta x_l^j +
+o(\delta)$ more than the level: it gains $(1 - \lambda_l) x_l^j \delta + o(\delta)$.""",
+        note="Theorem 5.4 fails for under-reports not only in special cases.",
     ),
     Claim(
         key="oef/false-types",

@@ -35,6 +35,18 @@ PROVED: Mapping[tuple[str, Kind, str], str] = {
     ("oef-noncooperative", "tenants", "group"): "oef/thm-5.4-over",
     ("gandiva-fair", "tenants", "sharing-incentive"): "oef/table-1-gandiva-sharing",
     ("gavel-max-min", "tenants", "sharing-incentive"): "oef/gavel-without-row",
+    ("equal-split", "tenants", "envy-free"): "oef/equal-split-envy",
+    ("equal-split", "tenants", "sharing-incentive"): "oef/equal-split-sharing",
+    ("equal-split", "tenants", "over-report"): "oef/equal-split-reports",
+    ("equal-split", "tenants", "under-report"): "oef/equal-split-reports",
+    ("equal-split", "tenants", "group"): "oef/equal-split-reports",
+    ("ceei", "tenants", "envy-free"): "oef/ceei-envy",
+    ("ceei", "tenants", "sharing-incentive"): "oef/ceei-sharing",
+    ("ceei", "tenants", "pareto-efficient"): "oef/ceei-pareto",
+    ("efficiency-only", "tenants", "pareto-efficient"): "oef/largest-total-pareto",
+    ("gavel-total-throughput", "tenants", "pareto-efficient"): "oef/largest-total-pareto",
+    ("sharing-incentive-only", "tenants", "pareto-efficient"): "oef/largest-total-pareto",
+    ("sharing-incentive-only", "tenants", "sharing-incentive"): "oef/sharing-only-sharing",
 }
 """(policy, tenants or jobs, property) -> the claim of the ledger that proves it."""
 
