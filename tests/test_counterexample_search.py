@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.counterexample_search import draw_counterexample, search_counterexample
@@ -43,6 +47,67 @@ def test_shrinking_drops_what_is_not_needed_and_says_when_nothing_smaller_is_lef
     assert search.found is not None
     assert search.found[0] == CaseNumbers({"a": ((F(7),),)})
     assert search.smallest
+
+
+def test_smaller_shapes_are_searched_after_the_first_counterexample() -> None:
+    """Numbers in a row of three are found at once; the only pair, (30, 29), has to be searched for afterwards."""
+
+    def slack(case: tuple[F, ...]) -> F:
+        return F(-1) if len(case) > 2 or case == (30, 29) else F(1 + abs(case[0] - 30) + abs(case[1] - 29))
+
+    class OnlyLarger(Space[tuple[F, ...]]):
+        def smaller(self, numbers: CaseNumbers) -> Iterator[CaseNumbers]:
+            return iter(())  # shrinking drops no row
+
+    every = numbers(2, 3)
+    space = OnlyLarger(every.sizes, every.tables, every.build)
+    found = search_counterexample(space, slack, lambda case: by(slack(case)), 60).found
+    assert found is not None
+    assert found[0].row("a") == (30, 29)
+
+
+def test_a_screen_estimates_many_cases_and_the_finding_decides() -> None:
+    """The screen likes all sums below 9; only (1, 1, 5) is a counterexample, whatever the exact slack says."""
+    blocks = []
+
+    def screen(cases: Sequence[tuple[F, ...]]) -> list[float]:
+        blocks.append(len(cases))
+        return [float(sum(case)) - 9 for case in cases]
+
+    def finding(case: tuple[F, ...]) -> Finding:
+        return by(F(-1) if case == (1, 1, 5) else F(1))
+
+    def never(case: tuple[F, ...]) -> F:
+        raise AssertionError("the screen takes the place of the slack")
+
+    found = search_counterexample(numbers(2, 3, integers(1, 6)), never, finding, 20, screen=screen).found
+    assert found is not None
+    assert found[0].row("a") == (1, 1, 5)
+    assert max(blocks) > 20
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 4))
+def test_structured_draws_have_the_shape_and_the_values(seed: int, n: int, k: int) -> None:
+    values = integers(1, 7)
+    space = Space({"n": (1, 4), "k": (1, 4)}, {"a": TableShape("n", "k", values)}, lambda numbers: numbers["a"])
+    for drawn in space.structured({"n": n, "k": k}, 20, Random(seed)):
+        assert len(drawn["a"]) == n
+        assert {len(row) for row in drawn["a"]} == {k}
+        assert all(v in values for row in drawn["a"] for v in row)
+
+
+def test_structured_draws_have_what_independent_ones_rarely_have() -> None:
+    """Of four rows of four in 1 to 30: sorted rows, rows that are close to each other, a column of the least value."""
+    space = Space({"n": (4, 4)}, {"a": TableShape("n", 4, integers(1, 30))}, lambda numbers: numbers["a"])
+    drawn = [one["a"] for one in space.structured({"n": 4}, 400, Random(0))]
+    wanted = {
+        "rising": lambda a: all(list(row) == sorted(row) for row in a),
+        "close": lambda a: all(max(column) - min(column) <= 2 for column in zip(*a, strict=True)),
+        "scarce": lambda a: any(set(column) == {1} for column in zip(*a, strict=True)),
+        "far apart": lambda a: {v for row in a for v in row} <= {1, 2, 29, 30},
+    }
+    for name, holds in wanted.items():
+        assert sum(map(holds, drawn)) >= 20, name
 
 
 def test_the_finding_decides_not_the_slack() -> None:

@@ -5,29 +5,41 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import nsmallest
+from itertools import chain, count, islice
 from tempfile import TemporaryDirectory
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.errors import HypothesisException, Unsatisfiable
 
+from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.space import CaseNumbers, Space
 
 C = TypeVar("C")
 Slack = Callable[[Any], Fraction | float]
+Screen: TypeAlias = Callable[[Sequence[C]], Sequence[float] | Floats]
 
 PER_GRID = 1500
 """Cases evaluated per shape and number of values per entry; larger grids are sampled."""
 
+PER_DRAW = 500
+"""Structured cases drawn per shape and round; a round with a screen draws more."""
+
+SCREENED = 10
+"""Factor of the draws of a round if a screen estimates them."""
+
+BLOCK = 250
+"""Cases that a screen estimates at once."""
+
 STARTS = 4
-"""Best cases of each grid from which a local search starts."""
+"""Cases of each grid from which a local search starts: half of them the best, half of them among the best."""
 
 STEPS = 40
 """Moves of one local search."""
@@ -38,18 +50,24 @@ RANDOM_CHANGES = 3000
 MOST_SMALLER = 60_000
 """Largest number of smaller cases that are enumerated to prove that none of them is a counterexample."""
 
+PATIENCE = 2.0
+"""Least seconds in which smaller shapes are searched after a counterexample is found."""
+
 
 @dataclass
 class CounterexampleSearch(Generic[C]):
     """A directed search and its result.
 
-    The search evaluates grids of simple numbers, lowers the slack by local search from the best cases, and shrinks the
-    first counterexample.
+    The search goes round the shapes, the smallest first. In each round it evaluates a grid of simple numbers and
+    structured draws of every shape, and lowers the slack by local search from good cases. It shrinks a counterexample,
+    and goes on with smaller shapes, for as long as it took to find it.
 
     Attributes
     ----------
     space, slack, finding:
         The cases of the claim, an estimate of the slack (possibly a float), and the exact decision.
+    screen:
+        Float estimates of the slack of many cases at once; None: ``slack``, case by case.
     until:
         Value of ``time.perf_counter()`` at which to stop.
     tried:
@@ -67,6 +85,7 @@ class CounterexampleSearch(Generic[C]):
     finding: Callable[[C], Finding]
     until: float
     seed: int = 0
+    screen: Screen[C] | None = None
     tried: int = 0
     seen: dict[tuple[object, ...], float] = field(default_factory=dict)
     found: tuple[CaseNumbers, Finding] | None = None
@@ -75,92 +94,119 @@ class CounterexampleSearch(Generic[C]):
 
     def run(self) -> tuple[CaseNumbers, Finding] | None:
         """Search until the time limit; return a counterexample, as small as time allows, or None."""
-        rng = random.Random(self.seed)
-        for height in self._heights():
-            for sizes in self.space.shapes():
-                grid = [
-                    (slack, i, numbers)
-                    for i, numbers in enumerate(self.space.level(sizes, height, PER_GRID, rng))
-                    if (slack := self.evaluate(numbers)) is not None
-                ]
-                if self._finished():
-                    return self._shrunk(rng)
-                for _, _, start in nsmallest(STARTS, grid, key=lambda item: item[:2]):
-                    self._descend(start, rng)
-                    if self._finished():
-                        return self._shrunk(rng)
-        return None
+        rng, began, end = random.Random(self.seed), time.perf_counter(), self.until
+        for turn in count(1):
+            for sizes in self._shapes():
+                self._search(sizes, turn, rng)
+                if self.found is not None:
+                    self.found = self._shrunk(rng, *self.found)
+                    self.until = min(end, time.perf_counter() + max(PATIENCE, time.perf_counter() - began))
+                    break
+                if time.perf_counter() > self.until:
+                    break
+            if time.perf_counter() > self.until or not self._shapes():
+                break
+        self.until = end
+        return None if self.found is None else self._least(*self.found)
 
-    def _heights(self) -> Iterator[int]:
-        yield from range(1, self.space.levels() + 1)
-        while True:  # only random samples remain
-            yield self.space.levels()
+    def _shapes(self) -> list[dict[str, int]]:
+        """The shapes with fewer entries than the counterexample, or all."""
+        every = self.space.shapes()
+        if self.found is None:
+            return every
+        most = self.space.weight(self.found[0])[0]
+        return [sizes for sizes in every if self.space.entries(sizes) < most]
+
+    def _search(self, sizes: Mapping[str, int], turn: int, rng: random.Random) -> None:
+        """One round in one shape, until a counterexample is found that is smaller than the known one."""
+        known, self.found = self.found, None
+        draws = PER_DRAW * (1 if self.screen is None else SCREENED)
+        height = min(turn, self.space.levels())
+        blocks = chain(self.space.level(sizes, height, PER_GRID, rng), self.space.structured(sizes, draws, rng))
+        grid = [(slack, i, numbers) for i, (numbers, slack) in enumerate(self._evaluated(blocks))]
+        good = nsmallest(STARTS * STARTS, grid, key=lambda item: item[:2])
+        starts = good[: STARTS // 2] + rng.sample(good, min(len(good), STARTS - STARTS // 2))
+        for slack, _, start in starts:
+            if not self._finished():
+                self._descend(start, slack, rng)
+        self.found = self.found or known
 
     def _finished(self) -> bool:
         return self.found is not None or time.perf_counter() > self.until
 
-    def evaluate(self, numbers: CaseNumbers) -> float | None:
-        """The slack of a case; None if it violates the hypotheses, was evaluated before, or the search has ended."""
-        if self._finished():
-            return None
-        key = numbers.key()
-        if key in self.seen:
-            return None
-        self.tried += 1
-        case = self.space.case(numbers)
-        slack = float("inf") if case is None else float(self.slack(case))
-        self.seen[key] = slack
-        if case is None:
-            return None
-        if slack < 0:
-            finding = self.finding(case)
-            if finding.refutes:
-                self.found = (numbers, finding)
-            elif not finding.decided:
-                slack = 0.0
-        if self.best is None or slack < self.best[0]:
-            self.best = slack, numbers
-        return slack
+    def _evaluated(self, every: Iterable[CaseNumbers]) -> Iterator[tuple[CaseNumbers, float]]:
+        """Yield the new cases that meet the hypotheses, with their slacks, until a counterexample is found."""
+        block: list[tuple[CaseNumbers, C]] = []
+        for numbers in every:
+            if self._finished():
+                return
+            key = numbers.key()
+            if key in self.seen:
+                continue
+            self.seen[key] = float("inf")
+            self.tried += 1
+            case = self.space.case(numbers)
+            if case is not None:
+                block.append((numbers, case))
+            if len(block) == (1 if self.screen is None else BLOCK):
+                yield from self._judged(block)
+                block = []
+        if block and not self._finished():
+            yield from self._judged(block)
 
-    def _descend(self, start: CaseNumbers, rng: random.Random) -> None:
+    def _judged(self, block: list[tuple[CaseNumbers, C]]) -> list[tuple[CaseNumbers, float]]:
+        """The cases with their slacks; negative ones are decided exactly, the lowest first."""
+        slacks = self._estimates([case for _, case in block])
+        for i in sorted((i for i, slack in enumerate(slacks) if slack < 0), key=slacks.__getitem__):
+            finding = self.finding(block[i][1])
+            if finding.refutes:
+                self.found = block[i][0], finding
+                break
+            slacks[i] = max(0.0, float(finding.slack)) if finding.decided else 0.0
+        judged = [(numbers, slack) for (numbers, _), slack in zip(block, slacks, strict=True)]
+        for numbers, slack in judged:
+            self.seen[numbers.key()] = slack
+            if self.best is None or slack < self.best[0]:
+                self.best = slack, numbers
+        return judged
+
+    def _estimates(self, cases: list[C]) -> list[float]:
+        if self.screen is not None:
+            return [float(slack) for slack in self.screen(cases)]
+        return [float(self.slack(case)) for case in cases]
+
+    def _descend(self, start: CaseNumbers, best: float, rng: random.Random) -> None:
         """Move to neighbours of lower slack, or of equal slack if there is none."""
-        here, best = start, self.seen[start.key()]
+        here = start
         for _ in range(STEPS):
             around = list(self.space.neighbours(here))
             rng.shuffle(around)
             level: CaseNumbers | None = None
-            for other in around:
-                slack = self.evaluate(other)
-                if self._finished():
-                    return
-                if slack is not None and slack < best:
+            for other, slack in self._evaluated(around):
+                if slack < best:
                     here, best, level = other, slack, None
                     break
-                if slack is not None and slack == best and level is None:
+                if slack == best and level is None:
                     level = other
             else:
                 if level is None:
                     return
                 here = level
+            if self._finished():
+                return
 
     # -- shrinking -----------------------------------------------------------------------------------------------
 
-    def _shrunk(self, rng: random.Random) -> tuple[CaseNumbers, Finding] | None:
-        """Shrink the counterexample by single changes, by several changes at once, then by enumeration."""
-        if self.found is None:
-            return None
-        numbers, finding = self.found
+    def _shrunk(self, rng: random.Random, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
+        """Shrink the counterexample by single changes, then by several changes at once."""
         moved = True
         while moved and time.perf_counter() < self.until:
-            moved = False
-            for other in self._simpler(numbers, rng):
-                if self.space.weight(other) < self.space.weight(numbers) and (smaller := self._refutes(other)):
-                    numbers, finding, moved = other, smaller, True
-                    break
-                if time.perf_counter() > self.until:
-                    break
-        self.found = numbers, finding
-        return self._least(numbers, finding)
+            lighter = (n for n in self._simpler(numbers, rng) if self.space.weight(n) < self.space.weight(numbers))
+            smaller = self._first_refuting(lighter)
+            moved = smaller is not None
+            if smaller is not None:
+                numbers, finding = smaller
+        return numbers, finding
 
     def _simpler(self, numbers: CaseNumbers, rng: random.Random) -> Iterator[CaseNumbers]:
         """Yield cases with one change that makes them smaller, then cases with two or three random changes."""
@@ -168,13 +214,19 @@ class CounterexampleSearch(Generic[C]):
         for i in range(RANDOM_CHANGES):
             yield self.space.randomly_changed(numbers, 2 + i % 2, rng)
 
-    def _refutes(self, numbers: CaseNumbers) -> Finding | None:
-        self.tried += 1
-        case = self.space.case(numbers)
-        if case is None or not self.slack(case) < 0:
-            return None
-        finding = self.finding(case)
-        return finding if finding.refutes else None
+    def _first_refuting(self, every: Iterable[CaseNumbers]) -> tuple[CaseNumbers, Finding] | None:
+        """The first counterexample, or None; a screen estimates some cases at once."""
+        numbered = iter(every)
+        while time.perf_counter() < self.until:
+            block = list(islice(numbered, 1 if self.screen is None else STARTS * STARTS))
+            if not block:
+                return None
+            self.tried += len(block)
+            cases = [(numbers, case) for numbers in block if (case := self.space.case(numbers)) is not None]
+            for (numbers, case), slack in zip(cases, self._estimates([case for _, case in cases]), strict=True):
+                if slack < 0 and (finding := self.finding(case)).refutes:
+                    return numbers, finding
+        return None
 
     def _least(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
         """The smallest counterexample with at most as many entries and as large a sum, if few enough cases remain."""
@@ -184,22 +236,21 @@ class CounterexampleSearch(Generic[C]):
         grids.append((here, total))
         if sum(self.space.count_lighter(*grid) for grid in grids) > MOST_SMALLER:
             return numbers, finding
-        for grid in grids:
-            for other in self.space.lighter(*grid):
-                if time.perf_counter() > self.until:
-                    return numbers, finding
-                if smaller := self._refutes(other):
-                    self.smallest = True
-                    return other, smaller
-        self.smallest = True
-        return numbers, finding
+        smaller = self._first_refuting(other for grid in grids for other in self.space.lighter(*grid))
+        self.smallest = smaller is not None or time.perf_counter() < self.until
+        return smaller or (numbers, finding)
 
 
 def search_counterexample(
-    space: Space[C], slack: Slack, finding: Callable[[C], Finding], seconds: float, seed: int = 0
+    space: Space[C],
+    slack: Slack,
+    finding: Callable[[C], Finding],
+    seconds: float,
+    seed: int = 0,
+    screen: Screen[C] | None = None,
 ) -> CounterexampleSearch[C]:
     """Search for ``seconds``; :attr:`CounterexampleSearch.found` is the counterexample, as small as time allows."""
-    search = CounterexampleSearch(space, slack, finding, time.perf_counter() + seconds, seed)
+    search = CounterexampleSearch(space, slack, finding, time.perf_counter() + seconds, seed, screen)
     search.found = search.run()
     return search
 

@@ -5,7 +5,8 @@ A file of ``proofs/coq`` names the keys of the claims in the comment above each 
     (* Claim oef/thm-5.1-sharing: cooperative OEF gives each user at least its share of the cluster. *)
     Theorem cooperative_sharing pi w x : weights n pi -> nonneg n k w -> cooperative n k m pi w x -> ...
 
-``Example cooperative_sharing_met`` below it proves that the hypotheses can be met. Coq itself forms that statement from
+Above a theorem that states that a claim does not hold, the comment begins with ``Refutes``. ``Example
+cooperative_sharing_met`` below it proves that the hypotheses can be met. Coq itself forms that statement from
 the theorem, see ``Hypotheses.v``.
 """
 
@@ -37,13 +38,14 @@ AXIOMS = frozenset(
 )
 """Axioms that a theorem may rest on: those of the real numbers of Coq's standard library, and the excluded middle."""
 
-CLAIMS = re.compile(r"Claims? (?P<keys>[\w./-]+(?:, [\w./-]+)*): (?P<sentence>.*)", re.DOTALL)
+CLAIMS = re.compile(r"(?P<kind>Claims?|Refutes) (?P<keys>[\w./-]+(?:, [\w./-]+)*): (?P<sentence>.*)", re.DOTALL)
 THEOREM = re.compile(
     r"\(\*(?P<comment>(?:(?!\*\)).)*)\*\)\s*Theorem\s+(?P<name>\w+)(?P<statement>.*?)\.\s+Proof\.", re.DOTALL
 )
 COMMENT = re.compile(r"\(\*(?:(?!\*\)).)*\*\)", re.DOTALL)
+LEMMA = re.compile(r"\bLemma\b(?:(?!\b(?:Qed|Defined)\.).)*\bQed\.", re.DOTALL)
 PROOF = re.compile(r"\s*\bProof\b[^.]*\.(?:(?!\bDefined\.).)*?\bQed\.", re.DOTALL)
-IMPORTS = re.compile(rf"From {LIBRARY} Require (?:Import|Export) ([\w\s]+)\.")
+IMPORTS = re.compile(rf"From {LIBRARY} Require (?:Import |Export )?([\w\s]+)\.")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class KernelTheorem:
         Its file without ``.v``, and its name.
     claims:
         Keys of the claims that it states, alone or with other theorems of the same key.
+    refutes:
+        Whether it states that the claims do not hold.
     sentence:
         The theorem in words.
     statement:
@@ -65,6 +69,7 @@ class KernelTheorem:
     file: str
     name: str
     claims: tuple[str, ...]
+    refutes: bool
     sentence: str
     statement: str
 
@@ -81,7 +86,7 @@ class KernelCheck:
     Attributes
     ----------
     axioms:
-        Names of the axioms that the theorem or its witness rests on.
+        Names of the axioms that the theorems checked together and their witnesses rest on.
     why:
         The reason why it is not accepted; empty if it is.
     """
@@ -128,13 +133,14 @@ def theorems() -> tuple[KernelTheorem, ...]:
             if claims is None:
                 raise InvalidOption(f"{file}.v: the comment above theorem {name} names no claim")
             keys = tuple(claims["keys"].split(", "))
-            found.append(KernelTheorem(file, name, keys, claims["sentence"], name + stated[name]["statement"]))
+            statement = name + stated[name]["statement"]
+            found.append(KernelTheorem(file, name, keys, claims["kind"] == "Refutes", claims["sentence"], statement))
     return tuple(found)
 
 
 @cache
 def by_claim() -> dict[str, tuple[KernelTheorem, ...]]:
-    """Key of a claim -> the theorems that state it."""
+    """Key of a claim -> the theorems that state it, or that it does not hold."""
     found: dict[str, tuple[KernelTheorem, ...]] = {}
     for theorem in theorems():
         for key in theorem.claims:
@@ -143,10 +149,10 @@ def by_claim() -> dict[str, tuple[KernelTheorem, ...]]:
 
 
 def statements() -> str:
-    """Definitions and statements of all files, without proofs and comments: what a change must not touch unseen."""
+    """Definitions and theorems of all files, without lemmas, proofs and comments: what a reader must trust."""
     parts = []
     for file, text in sources().items():
-        bare = PROOF.sub("", COMMENT.sub("", text))
+        bare = PROOF.sub("", LEMMA.sub("", COMMENT.sub("", text)))
         lines = [line.rstrip() for line in bare.splitlines()]
         parts.append("\n".join([f"{file}.v", *(f"  {line}" for line in lines if line)]))
     return "\n\n".join(parts) + "\n"
@@ -173,8 +179,8 @@ def check_theorems(chosen: Iterable[KernelTheorem]) -> Generator[str | KernelChe
             yield file
         usable = [theorem for theorem in wanted if theorem.file not in failed]
         yield from (KernelCheck(theorem, (), failed[theorem.file]) for theorem in wanted if theorem.file in failed)
-        for file in dict.fromkeys(theorem.file for theorem in usable):
-            yield from _audited(coqc, folder, file, [theorem for theorem in usable if theorem.file == file])
+        if usable:
+            yield from _audited(coqc, folder, usable)
 
 
 def check_as_dict(check: KernelCheck) -> dict[str, Any]:
@@ -183,6 +189,7 @@ def check_as_dict(check: KernelCheck) -> dict[str, Any]:
     return {
         "theorem": f"{theorem.file}.{theorem.name}",
         "claims": list(theorem.claims),
+        "refutes": theorem.refutes,
         "states": theorem.sentence,
         "statement": theorem.statement,
         "axioms": list(check.axioms),
@@ -207,25 +214,26 @@ def _compile(coqc: str, folder: Path, file: str) -> tuple[str, str]:
     return done.stdout, "" if done.returncode == 0 else f"{file}.v: {done.stderr.strip()}"
 
 
-def _audited(coqc: str, folder: Path, file: str, chosen: list[KernelTheorem]) -> Generator[KernelCheck]:
-    """Print what each theorem and its witness rest on, and compare it with the allowed axioms."""
-    lines = [f"From {LIBRARY} Require Import Hypotheses {file}."]
-    for theorem in chosen:
-        lines += [
-            f"Goal can_be_met {file}.{theorem.name}. exact {file}.{theorem.witness}. Qed.",
-            f'Redirect "{theorem.name}" Print Assumptions {file}.{theorem.name}.',
-            f'Redirect "{theorem.witness}" Print Assumptions {file}.{theorem.witness}.',
-        ]
-    (folder / "Audit.v").write_text("\n".join(lines))
-    problem = _compile(coqc, folder, "Audit")[1]
-    for theorem in chosen:
-        outputs = [folder / f"{name}.out" for name in (theorem.name, theorem.witness)]
-        if not all(path.exists() for path in outputs):
-            yield KernelCheck(theorem, (), problem)
-            continue
-        axioms = sorted({axiom for path in outputs for axiom in _axioms(path.read_text())})
-        others = [axiom for axiom in axioms if axiom not in AXIOMS]
-        yield KernelCheck(theorem, tuple(axioms), f"it rests on {', '.join(others)}" if others else "")
+def _audited(coqc: str, folder: Path, chosen: list[KernelTheorem]) -> Generator[KernelCheck]:
+    """Check the witnesses and the axioms of theorems together, and in halves as long as that fails."""
+    lines = [f"From {LIBRARY} Require Import Hypotheses {' '.join(sorted({theorem.file for theorem in chosen}))}."]
+    names = [f"{theorem.file}.{name}" for theorem in chosen for name in (theorem.name, theorem.witness)]
+    lines += [
+        f"Goal can_be_met {theorem}. exact {witness}. Qed."
+        for theorem, witness in zip(names[::2], names[1::2], strict=True)
+    ]
+    lines.append(f"Definition all_of_them := {' '.join(f'(conj {name}' for name in names)} I{')' * len(names)}.")
+    (folder / "Audit.v").write_text("\n".join([*lines, "Print Assumptions all_of_them."]))
+    printed, problem = _compile(coqc, folder, "Audit")
+    axioms = [] if problem else _axioms(printed)
+    if others := sorted(set(axioms) - AXIOMS):
+        problem = f"it rests on {', '.join(others)}"
+    if problem and len(chosen) > 1:
+        half = len(chosen) // 2
+        yield from _audited(coqc, folder, chosen[:half])
+        yield from _audited(coqc, folder, chosen[half:])
+    else:
+        yield from (KernelCheck(theorem, tuple(sorted(axioms)), problem) for theorem in chosen)
 
 
 def _axioms(printed: str) -> list[str]:

@@ -27,7 +27,12 @@ from hetopt.proofs.ledger.claim import (
     Tightness,
 )
 from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers, stored_slack
-from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch, draw_counterexample, search_counterexample
+from hetopt.proofs.ledger.counterexample_search import (
+    CounterexampleSearch,
+    Screen,
+    draw_counterexample,
+    search_counterexample,
+)
 from hetopt.proofs.ledger.finding_pictures import FindingPicture
 from hetopt.proofs.ledger.mechanical import by_limit
 from hetopt.proofs.ledger.space import CaseNumbers, Space
@@ -47,6 +52,8 @@ class ForAll(Generic[C]):
         Decides one case in fractions.
     slack:
         Fast estimate of the slack; ``finding`` decides the cases for which it is below 0. By default the exact slack.
+    screen:
+        Float estimates of the slacks of many cases at once, for the search.
     ratio:
         Quotient of both sides of a bound, at most 1 where the bound holds; measures its tightness.
     share:
@@ -58,6 +65,7 @@ class ForAll(Generic[C]):
     space: Space[C]
     finding: Callable[[C], Finding]
     slack: Callable[[C], Fraction | float] | None = None
+    screen: Screen[C] | None = None
     ratio: Callable[[C], Fraction] | None = None
     share: Fraction = Fraction(1)
     all_optima: bool = False
@@ -140,7 +148,7 @@ class ForAll(Generic[C]):
         if not effort.seconds:
             return None
         seconds = effort.seconds / 10 if claim.expected is ClaimVerdict.TRUE and best is None else effort.seconds
-        return search_counterexample(self.space, self.estimated_slack, self.judge, seconds, effort.seed)
+        return search_counterexample(self.space, self.estimated_slack, self.judge, seconds, effort.seed, self.screen)
 
     def _tightness(self, effort: Effort) -> Tightness | None:
         """The largest quotient found by a search in a tenth of the time."""

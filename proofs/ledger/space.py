@@ -169,6 +169,36 @@ def hypothesis(text: str) -> Callable[[Callable[[H], bool]], Hypothesis[H]]:
     return lambda holds: Hypothesis(text, holds)
 
 
+def _structured(table: TableShape, shape: tuple[int, int], rng: random.Random) -> Rows:
+    """A random table of this shape whose entries depend on each other."""
+    values, (rows, columns) = table.values, shape
+    last = len(values) - 1
+    spread = rng.choice((1, 2, 4, last + 1))  # of the positions around those of the first row or column
+    by_row = rng.random() < 0.5
+    base = [rng.randint(0, last) for _ in range(columns if by_row else rows)]
+    if rng.random() < 0.5:
+        base.sort()
+    positions = [
+        [min(last, max(0, base[j if by_row else i] + rng.randint(-spread, spread))) for j in range(columns)]
+        for i in range(rows)
+    ]
+    style = rng.randrange(5)
+    if style == 0:
+        positions = [sorted(row) for row in positions]
+    elif style == 1:
+        positions.sort()
+    elif style == 2:  # far apart: the simplest and the largest values only
+        positions = [[rng.choice((0, 0, 1, last - 1, last)) for _ in row] for row in positions]
+        positions = [[min(last, max(0, at)) for at in row] for row in positions]
+    elif style == 3 and columns:  # one column is scarce
+        scarce = rng.randrange(columns)
+        positions = [[0 if j == scarce else at for j, at in enumerate(row)] for row in positions]
+    elif rows:  # all rows alike but one
+        odd = rng.randrange(rows)
+        positions = [row if i == odd else positions[0] for i, row in enumerate(positions)]
+    return tuple(tuple(values[at] for at in row) for row in positions)
+
+
 @dataclass(frozen=True)
 class Space(Generic[C]):
     """The cases of a claim.
@@ -251,6 +281,20 @@ class Space(Generic[C]):
             else:
                 yield self._filled(sizes, [rng.choice(values) for values in every])
 
+    def structured(self, sizes: Mapping[str, int], most: int, rng: random.Random) -> Iterator[CaseNumbers]:
+        """``most`` random tables with a structure that independent entries rarely have; with ``chosen``, mostly by it.
+
+        The rows or columns of a table are close to each other, far apart, sorted or equal, or one of them is small.
+        """
+        for i in range(most):
+            if i % 8 and self.chosen is not None:
+                yield self.chosen(lambda values: rng.choice(values), sizes)
+                continue
+            tables = dict[str, Rows]()
+            for name, table in self.tables.items():
+                tables[name] = _structured(table, table.shape(sizes), rng)
+            yield CaseNumbers(tables)
+
     def _filled(self, sizes: Mapping[str, int], choice: Sequence[Fraction]) -> CaseNumbers:
         entries, tables = iter(choice), dict[str, Rows]()
         for name, table in self.tables.items():
@@ -268,6 +312,9 @@ class Space(Generic[C]):
                     at = bisect_left(table.values, value)
                     for other in {*table.values[max(0, at - 2) : at + 3]} - {value}:
                         yield numbers.replaced(name, i, j, other)
+                    if value not in table.values[at : at + 1]:  # from ``chosen``, not from the list
+                        for tenths in (7, 9, 11, 13):
+                            yield numbers.replaced(name, i, j, (value * tenths / 10).limit_denominator(100))
 
     def randomly_changed(self, numbers: CaseNumbers, changes: int, rng: random.Random) -> CaseNumbers:
         """A copy with this number of random entries set to random values, preferably simple ones."""
@@ -296,6 +343,9 @@ class Space(Generic[C]):
                         if complexity(other) >= complexity(value):
                             break
                         yield numbers.replaced(name, i, j, other)
+                    for most in (1, 2, 5, 10) if value not in simplest else ():
+                        if complexity(other := value.limit_denominator(most)) < complexity(value):
+                            yield numbers.replaced(name, i, j, other)
                     if value > table.values[-1]:  # from ``chosen``, not from the list
                         for tenth in (5, 7, 9):
                             yield numbers.replaced(name, i, j, Fraction(round(value * tenth / 10)))

@@ -42,7 +42,7 @@ def how_known(claim: Claim, evidence: ClaimEvidence) -> Known:
         return Known.NOT
     if evidence.verdict is ClaimVerdict.OPEN:
         return Known.SEARCH
-    if evidence.verdict is ClaimVerdict.TRUE and claim.key in by_claim():
+    if any(theorem.refutes is (evidence.verdict is ClaimVerdict.FALSE) for theorem in by_claim().get(claim.key, ())):
         return Known.KERNEL
     if evidence.counterexample is not None or (evidence.values and not claim.proof):
         return Known.INSTANCE

@@ -9,6 +9,8 @@ from hetopt.data.rationals import numbers_text
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
+from hetopt.proofs.oef import float_screens
+from hetopt.proofs.oef.float_screens import gaps, out_of_order, screened
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -28,7 +30,7 @@ F = Fraction
 SAME_TOTAL = (OPTIMAL, "the allocation in the picture meets all rows and has the same total")
 
 
-def out_of_order(case: TenantCase, found: Optimum) -> Fraction:
+def misplaced(case: TenantCase, found: Optimum) -> Fraction:
     """The smallest part of a type that must move so that the row of u1 is filled from left to right."""
     part = [x / m for x, m in zip(found.share[0], case.gpus, strict=True)]
     gaps = [min(part[b], 1 - part[a]) for b in range(case.k) for a in range(b)]
@@ -39,7 +41,7 @@ def filled(case: TenantCase, found: Optimum) -> Finding:
     """Lemma 3.1 for one optimum."""
     words = f"u1 gets ({numbers_text(found.share[0])}) of ({numbers_text(case.gpus)}) GPUs"
     picture = case.picture("optimum", found.share)
-    return Finding(-out_of_order(case, found), words, (OPTIMAL, UNIQUE), (picture,), found.unique)
+    return Finding(-misplaced(case, found), words, (OPTIMAL, UNIQUE), (picture,), found.unique)
 
 
 def filled_everywhere(case: TenantCase, found: Optimum, rows: Constraints) -> Finding:
@@ -170,7 +172,18 @@ and are at least 1.
 In all cases the total of an optimum increases: a contradiction. So no other user has any $j < j'$, and as everything
 is in use, $u_1$ has all of it."""
 
-TWO_TYPES = ""
+TWO_TYPES = r"""
+Let $r_l = w_l^2$, $a_l$ and $b_l$ be the GPUs of $u_l$ of both types, and $R = \sum_l r_l$. Suppose $b_1 > 0$ and $a_g
+> 0$ for some $g > 1$. Let $y$ give type 1 to $u_1$ alone, $e$ of type 2 to $u_1$ and $e + c$ to every other user, with
+$c = m_1 / r_1$ and $n e + (n - 1) c = m_2$ ($e$ may be negative). No user envies another in $y$: $u_1$ is indifferent,
+and the others have $r_l c \ge m_1$. Its total is $R (e + c) = R (m_2 + m_1 / r_1) / n$.
+
+In $x$, $u_l$ does not envy $u_h$ for $l < h$: $r_l (b_h - b_l) \le a_l - a_h \le a_l$. Hence for all $l$ and $h$
+$r_1 (r_h - r_l)(b_h - b_l) \le (r_h - r_1) a_l + (r_l - r_1) a_h$, strictly at $l = h = g$. The sum over all pairs is
+$r_1 (n \sum_l r_l b_l - R\, m_2) < (R - n r_1) m_1$, that is, the total $m_1 + \sum_l r_l b_l$ of $x$ is below that of
+$y$. By the rows of envy between $u_1$ and $u_l$, $(r_l - r_1)(b_l - b_1) \ge 0$, so every $b_l > 0$. So a small step
+from $x$ towards $y$ is an envy-free allocation with a larger total: a contradiction. All GPUs are in use, so $a_1 =
+m_1$."""
 
 SECOND_STAGE = r"""
 Let $l < h$, $j < j'$, $x_l^{j'} > 0$ and $x_h^j > 0$ in an optimum. With a strictly larger ratio of $h$ the exchange
@@ -182,6 +195,8 @@ case."""
 
 TYPES_OF = r"where $w_l^1 = 1$ and later types are faster for every user"
 RATIO = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j < j'$, all speedups positive"
+COOPERATIVE_ORDER = screened(float_screens.cooperative, out_of_order)
+NONCOOPERATIVE_ORDER = screened(float_screens.noncooperative, out_of_order)
 ANY_ORDER = tenant_space(ratio_ordered, chosen=choose_ratio_ordered)
 
 CLAIMS = (
@@ -192,7 +207,9 @@ CLAIMS = (
         + TYPES_OF
         + r", is served from left to right: $x_1^{j'} > 0$ only if $x_1^j = m_j$ for all $j < j'$ "
         r"(non-cooperative OEF).",
-        procedure=ForAll(tenant_space(rising, slowest_first), lambda c: filled(c, c.noncooperative)),
+        procedure=ForAll(
+            tenant_space(rising, slowest_first), lambda c: filled(c, c.noncooperative), screen=NONCOOPERATIVE_ORDER
+        ),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/lemma-3.1-ratio",
@@ -214,6 +231,7 @@ CLAIMS = (
         procedure=ForAll(
             tenant_space(rising, slowest_first),
             lambda c: filled(c, c.cooperative),
+            screen=COOPERATIVE_ORDER,
         ),
         expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
@@ -251,7 +269,9 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with four or more ratio-ordered users: {RATIO}.",
         procedure=ForAll(
-            tenant_space(ratio_ordered, n=(4, 5), chosen=choose_ratio_ordered), lambda c: filled(c, c.cooperative)
+            tenant_space(ratio_ordered, n=(4, 5), chosen=choose_ratio_ordered),
+            lambda c: filled(c, c.cooperative),
+            screen=COOPERATIVE_ORDER,
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
@@ -280,6 +300,7 @@ CLAIMS = (
         procedure=ForAll(
             tenant_space(ratio_ordered, n=(4, 6), k=(3, 3), chosen=choose_ratio_ordered),
             lambda c: filled(c, c.cooperative),
+            screen=COOPERATIVE_ORDER,
         ),
         expected=ClaimVerdict.OPEN,
         printed=False,
@@ -315,7 +336,11 @@ CLAIMS = (
         statement=r"Non-cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
-        procedure=ForAll(tenant_space(rising, slowest_first), lambda c: adjacent(c, c.noncooperative)),
+        procedure=ForAll(
+            tenant_space(rising, slowest_first),
+            lambda c: adjacent(c, c.noncooperative),
+            screen=screened(float_screens.noncooperative, gaps),
+        ),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-ratio",
@@ -365,6 +390,7 @@ CLAIMS = (
         procedure=ForAll(
             tenant_space(rising, slowest_first),
             lambda c: adjacent(c, c.cooperative),
+            screen=screened(float_screens.cooperative, gaps),
         ),
         expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
@@ -384,6 +410,7 @@ CLAIMS = (
                 chosen=choose_ratio_ordered,
             ),
             lambda c: adjacent(c, c.cooperative),
+            screen=screened(float_screens.cooperative, gaps),
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,

@@ -9,6 +9,7 @@ from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
+from hetopt.proofs.oef.float_screens import cooperative, inefficiency, screened
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -65,6 +66,8 @@ $r_1 < r_2$. But then level 1 lies above the segment between levels 0 and 2: wit
 - (v_2 - v_0) c_1 = (r_1 d + 2 d^2 + 2 d r_3) / 6 > 0$, so moving from both to level 1 gains at the same cost: a
 contradiction."""
 
+INEFFICIENT = screened(cooperative, inefficiency)
+
 CLAIMS = (
     Claim(
         key="oef/thm-5.3",
@@ -99,7 +102,7 @@ more than $t^*$. Then all have more than $t^*$: a contradiction.""",
         key="oef/thm-5.3-cooperative",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient.",
-        procedure=ForAll(tenant_space(rising), lambda c: efficient(c, c.cooperative)),
+        procedure=ForAll(tenant_space(rising), lambda c: efficient(c, c.cooperative), screen=INEFFICIENT),
         expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         instead="oef/thm-5.3-cooperative-three",
@@ -114,6 +117,7 @@ more than $t^*$. Then all have more than $t^*$: a contradiction.""",
         procedure=ForAll(
             tenant_space(n=(4, 5), k=(2, 2), speeds=integers(1, 30)),
             lambda c: efficient(c, c.cooperative),
+            screen=INEFFICIENT,
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,

@@ -286,16 +286,22 @@ def weakly_ratio_ordered(case: TenantCase) -> bool:
     )
 
 
+MODERATE = ((F(3, 2), F(2), F(1), F(1, 2)), (F(1, 2), F(1), F(2), F(5)))
+TWO_SCALES = ((F(1), F(11, 10), F(3, 2), F(2)), (F(1, 20), F(1, 10), F(5), F(10), F(20)))
+"""First steps, and by how much a step exceeds that of the tenant before: similar ones, or nearly 0 and large ones."""
+
+
 def choose_ratio_ordered(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
     """Choose ratio-ordered speedups: the steps w[l, j+1] / w[l, j] increase with l for every j."""
     n, k = sizes["n"], sizes["k"]
     rows = [[F(1)] for _ in range(n)]
+    starts, rises = choose((MODERATE, TWO_SCALES))
     for _ in range(k - 1):
-        step = choose((F(3, 2), F(2), F(1), F(1, 2)))
-        for row in rows:
-            step += choose((F(1, 2), F(1), F(2), F(5)))
+        step = choose(starts)
+        for e, row in enumerate(rows):
+            step += choose(rises) if e else 0
             row.append(row[-1] * step)
-    gpus = tuple(choose(GPUS) for _ in range(k))
+    gpus = (F(1),) * k if choose((True, False)) else tuple(choose(GPUS) for _ in range(k))
     return CaseNumbers.of(speed=[row[1:] for row in rows], gpus=gpus)
 
 
