@@ -29,7 +29,7 @@ from hetopt.proofs.fft import (
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
 from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Space, integers
+from hetopt.proofs.ledger.space import integers
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction
@@ -134,8 +134,6 @@ def test_up_to_the_threshold_the_policy_prefers_the_shorter_job_and_the_faster_g
     """Demand 1, 1 and 2 rounds: equal costs at age 2, where the earlier job goes first."""
     short = cost_order.two_lengths(stored_numbers("refuted/fft-longer-first").replaced("age", 0, 0, F(age)))
     fast = cost_order.two_types(stored_numbers("refuted/fft-idle-fast-gpu").replaced("age", 0, 0, F(age)))
-    assert short is not None
-    assert fast is not None
     assert cost_order.shorter(short) == cost_order.faster(fast) == (F(1, 2) if age == 1 else 0)
     assert (0, WAITS) in short.optima
     assert (1,) in fast.optima
@@ -143,7 +141,7 @@ def test_up_to_the_threshold_the_policy_prefers_the_shorter_job_and_the_faster_g
 
 
 @FEW
-@given(cases(Space({}, cost_order.EXACT, cost_order.pairs, cost_order._pairs)))
+@given(cases(cost_order.PAIRS))
 def test_the_condition_is_exact_for_the_librarys_costs(case: cost_order.LengthPair) -> None:
     gang = RoundJob(int(case.demand), F(1), (1 / case.few, 1 / case.many))
     now = RoundCase((gang,), (gang.demand, gang.demand), int(case.age), (case.rho,))
@@ -272,7 +270,7 @@ def test_fair_shares_by_hand() -> None:
 
 
 @FEW
-@given(cases(compensation_effects._space(True)))
+@given(cases(compensation_effects.PACKED))
 def test_above_the_threshold_and_not_below_it_the_policy_runs_the_job(case: RoundCase) -> None:
     least = compensation_effects.threshold(case)
     assert compensation_effects.with_compensation(case, least + F(1, 100)).planned()[0] != WAITS

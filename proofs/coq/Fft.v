@@ -1140,10 +1140,9 @@ Proof.
   - intros i _. now exists i.
 Qed.
 
-(* Claim fft/packing-hard: positive integers d_1, ..., d_n <= h with sum 2 h can be partitioned into two sets of equal
-   sum if and only if K* = h for gangs of these demands on h GPUs of one type. So PARTITION, which is NP-complete, is a
-   special case of the question whether a given number of GPUs can be in use. *)
-Theorem packing_hard n (d : nat -> nat) h :
+(* Claim fft/packing-partition: positive integers d_1, ..., d_n <= h with sum 2 h can be partitioned into two sets of
+   equal sum if and only if K* = h for gangs of these demands on h GPUs of one type. *)
+Theorem packing_partition n (d : nat -> nat) h :
   (forall j, (j < n)%nat -> (0 < d j <= h)%nat) -> nsum n d = (2 * h)%nat ->
   ((exists part : nat -> bool,
       nsum n (fun j => if part j then d j else O) = nsum n (fun j => if part j then O else d j)) <->
@@ -1171,7 +1170,7 @@ Proof.
     rewrite <- Use. apply nsum_ext; intros j J. destruct (Bin j 0%nat J ltac:(lia)) as [-> | ->]; cbn; lia.
 Qed.
 
-Example packing_hard_met : can_be_met packing_hard.
+Example packing_partition_met : can_be_met packing_partition.
 Proof. intros H. apply (H 3%nat (fun j => S j) 3%nat); [intros; lia|reflexivity]. Qed.
 
 (* ---- Costs: equations (2) to (4) and (6) ---- *)

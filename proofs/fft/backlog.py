@@ -10,6 +10,7 @@ from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.round_cases import EXACT, RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import Growth
 from hetopt.simulation.simulator import simulate
 
@@ -91,6 +92,45 @@ $2 L \le L + L s$. It is behind by $L - 1$ jobs, and $(L - 1)^2 / N = (s^2 - 1)^
 $s^2 / 2$."""
 )
 
+
+def short_jobs_stop() -> list[object]:
+    """For z3: r >= 1/2 when the long jobs start, although r <= (L + 1) / (2 (s + 1)^2), L = s^2."""
+    import z3
+
+    s, r = z3.Reals("s r")
+    return [s >= 2, r * 2 * (s + 1) * (s + 1) <= s * s + 1, 2 * r >= 1]
+
+
+def long_job_stops() -> list[object]:
+    """For z3: v <= L s - 1 rounds after the start of the long jobs, L = s^2, a short job costs no more."""
+    import z3
+
+    s, v = z3.Reals("s v")
+    size = s * s
+    gap = (1 - 1 / size) * (1 + v) - z3.RealVal("1/2") - v * (2 * size + 1 + v) / (2 * size * size)
+    return [s >= 2, v >= 0, v <= size * s - 1, gap <= 0]
+
+
+def wrong_totals() -> str:
+    """Check in sympy the closed forms of both totals against the sums over rounds and jobs."""
+    import sympy
+
+    s, t = sympy.symbols("s t", positive=True, integer=True)
+    size, end = s**2, s**2 + s**3
+    rounds = sympy.summation(t, (t, 0, size)) + sympy.summation(t, (t, size + 1, end)) / size
+    rounds += sympy.summation(t, (t, end + 1, end + size - 1))
+    best = sympy.summation(t, (t, 1, 2 * size)) + sympy.summation(2 * size + t * size, (t, 1, s))
+    for total, closed in ((rounds, 2 * s**4 + 5 * s**3 - 2 * s + 1), (best, 5 * s**3 + 5 * s**2 + 2 * s)):
+        if sympy.simplify(total - s * closed / 2) != 0:
+            return f"a total is {sympy.factor(total)}"
+    return ""
+
+
+ORDER = (
+    by_z3("the compensation of a short job when the long jobs start", short_jobs_stop),
+    by_z3("long jobs cost less until they are complete", long_job_stops),
+)
+
 SIZES = (2, 3, 4, 5, 6)
 
 CLAIMS = (
@@ -98,6 +138,7 @@ CLAIMS = (
         key="fft/thm-4.1-fractional",
         place="Theorem 4.1",
         statement="The fractional JCT under FFT (equation (2), in total) is at most a constant times the optimal JCT.",
+        quote="the achieved fractional JCT under FFT is upper bounded by a constant factor times the optimal JCT.",
         procedure=Growth(
             SIZES,
             lambda s: fractional(s) / shortest_first(s),
@@ -108,6 +149,7 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         proof=FRACTIONAL,
+        mechanical=(*ORDER, by_sympy("the total of both schedules", wrong_totals)),
         note="The second half of the theorem, without a proof in the paper. The ratio grows like $2 s / 5$ with the "
         "number $s$ of long jobs; the JCT is larger than the fractional JCT. The strongest true version is unknown.",
     ),
@@ -116,6 +158,7 @@ CLAIMS = (
         place="Theorem 4.1",
         statement=r"The number of unfinished jobs under FFT is at most $O(\sqrt N)$: of jobs that the optimal schedule "
         "has finished.",
+        quote=r"The number of unfinished jobs under FFT is at most $O(\sqrt{N})$",
         procedure=Growth(
             SIZES,
             behind,
@@ -126,6 +169,7 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         proof=UNFINISHED,
+        mechanical=ORDER,
         note="The first half of the theorem. The time at which unfinished jobs are counted is not defined: at the "
         "start there are N, at the end none. It is read according to the paper's explanation that most jobs complete "
         r"before they would under the optimal schedule. If it were $O(\sqrt N)$, its square over $N$ would be bounded.",

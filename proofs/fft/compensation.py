@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
@@ -14,7 +15,15 @@ from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, runs_pictu
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+)
 
 F = Fraction
 
@@ -82,14 +91,36 @@ class JobHistory:
         return runs_picture("the job", ((t, 0, i) for t, i in enumerate(self.served)))
 
 
-def _history(numbers: CaseNumbers) -> JobHistory | None:
+def _history(numbers: CaseNumbers) -> JobHistory:
     gpus, speed = tuple(map(int, numbers.row("gpus"))), numbers.row("speed")
     gang = RoundJob(int(numbers.one("demand")), numbers.one("work"), speed)
     served = tuple(int(i) - 1 for i in numbers.row("served"))
-    if not gang.usable(gpus) or not {WAITS, *gang.usable(gpus)}.issuperset(served):
-        return None
-    case = JobHistory(gang, gpus, int(numbers.one("jobs")), served)
-    return case if sum(case.done) < 1 else None
+    return JobHistory(gang, gpus, int(numbers.one("jobs")), served)
+
+
+@hypothesis(r"the job can run on some type, $\theta_j^i > 0$ and $d_j \le Y_i$, and runs on such types only")
+def on_usable_types(case: JobHistory) -> bool:
+    """Every round of service does work."""
+    usable = case.gang.usable(case.gpus)
+    return bool(usable) and {WAITS, *usable}.issuperset(case.served)
+
+
+@hypothesis("it is not complete")
+def incomplete(case: JobHistory) -> bool:
+    """Work is left after the last round."""
+    return sum(case.done) < 1
+
+
+FAIR = Hypothesis[Any](
+    r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$ rounds, $p_j$ on the fastest type with enough GPUs"
+)
+"""The estimate of tau, which is part of how cases are built."""
+
+NORMALISED = Hypothesis[Any](
+    r"$\rho_j$ is in fractions of the job: $\theta_j^i / W_j$ for $\theta_j^i$ in (4) to (6), see "
+    "`fft/units-normalised`"
+)
+"""The library's default."""
 
 
 def _histories(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
@@ -116,6 +147,7 @@ PASTS = Space(
     },
     _history,
     _histories,
+    (FAIR, on_usable_types, incomplete),
 )
 
 
@@ -169,6 +201,8 @@ CLAIMS = (
         key="fft/eq-5-nonnegative",
         place="equation (5)",
         statement=r"$\rho_j(t) \ge 0$ in all rounds.",
+        quote="To ensure easy updates on-the-fly and maintain positivity, the scheduler recursively designs "
+        r"$\rho_j(t)$",
         procedure=ForAll(PASTS, never_negative),
         expected=ClaimVerdict.TRUE,
         proof=r"$\rho_j(a_j) = 0$, and (5) is a maximum of 0 and another value.",
@@ -178,6 +212,8 @@ CLAIMS = (
         place="section 4.2.2",
         statement=r"$\rho_j(t)$ captures the amount by which job $j$ falls behind what it would have received under a "
         r"fair scheduler since its arrival.",
+        quote=r"Specifically, $\rho_j(t)$ captures the amount by which job $j$ falls behind with respect to what it "
+        "would have received under a max-min fair scheduler up until time $t$ since its arrival.",
         procedure=ForAll(PASTS, equals_lag),
         expected=ClaimVerdict.FALSE,
         instead="fft/fig-5-starved",
@@ -188,6 +224,8 @@ CLAIMS = (
         key="fft/fig-5-starved",
         place="Fig. 5",
         statement=r"$\rho_j$ increases continuously during periods of starvation.",
+        quote=r"The value of $\rho_j$ serves as an indicator of the GPU resources allocated to the job, increasing "
+        "continuously during periods of starvation",
         procedure=ForAll(PASTS, grows_while_starved),
         expected=ClaimVerdict.TRUE,
         proof=r"""
@@ -201,6 +239,8 @@ for $t > a_j$.""",
         statement=r"$\rho_j$ decreases when the desired resources are obtained: it does not increase in a round with "
         r"$\sum_i \theta_j^i x_j^i \ge W_j / (\tau_j - a_j)$, and decreases if the left side is larger, $\rho_j > 0$ "
         "and $t > a_j$.",
+        quote=r"The value of $\rho_j$ serves as an indicator of the GPU resources allocated to the job, … decreasing "
+        "when the desired resources are obtained.",
         procedure=ForAll(PASTS, falls_while_served),
         expected=ClaimVerdict.TRUE,
         proof=r"""

@@ -9,8 +9,9 @@ from itertools import pairwise
 from hetopt.data.rationals import number_text
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, round_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Space, integers
+from hetopt.proofs.ledger.space import hypothesis, integers
 
 F = Fraction
 
@@ -53,7 +54,7 @@ def runs_at_last(case: RoundCase) -> Finding:
     )
     pictures = (large.picture("FFT, for any rho", large.planned()),)
     certificate = ("all plans within the capacity were enumerated", "the library's policy returns the same plan")
-    return Finding(F(-1), words, certificate, pictures, not _packed(case) and not _runs(large.planned()))
+    return Finding(F(-1), words, certificate, pictures, not packed(case) and not _runs(large.planned()))
 
 
 def threshold(case: RoundCase) -> Fraction:
@@ -72,13 +73,43 @@ def runs_above(case: RoundCase) -> Finding:
     return Finding(F(0) if runs else F(-1), f"j1 runs above rho = {number_text(threshold(case))}")
 
 
-def _packed(case: RoundCase) -> bool:
+def fastest_threshold(case: RoundCase) -> Fraction:
+    """A rho above which j1 has the largest pace in every optimum, of all plans that use K* GPUs."""
+    free = with_compensation(case, F(0))
+    most = max(pace(free, where) for where in free.fullest)
+    best = min(free.total(where) for where in free.fullest if pace(free, where) == most)
+    slower = [where for where in free.fullest if pace(free, where) < most]
+    return max([F(0), *((best - free.total(where)) / (most - pace(free, where)) for where in slower)])
+
+
+def fastest_above(case: RoundCase) -> Finding:
+    """Whether j1 has the largest pace in every optimum just above the threshold."""
+    least = fastest_threshold(case)
+    above = with_compensation(case, least + F(1, 100))
+    missed = max(pace(above, where) for where in above.fullest) - min(pace(above, where) for where in above.optima)
+    return Finding(-missed, f"j1 runs as fast as possible above rho = {number_text(least)}")
+
+
+def slower_optimum() -> list[object]:
+    """For z3: a plan y of less pace that costs no more than x at a rho above (c(x) - c(y)) / (u(x) - u(y))."""
+    import z3
+
+    cost_x, cost_y, pace_x, pace_y, rho = z3.Reals("cx cy ux uy rho")
+    return [
+        pace_x > pace_y,
+        rho > (cost_x - cost_y) / (pace_x - pace_y),
+        cost_y - rho * pace_y <= cost_x - rho * pace_x,
+    ]
+
+
+@hypothesis("some plan with $K^*$ GPUs contains job $j$")
+def packed(case: RoundCase) -> bool:
     """Whether j1 runs in some plan that uses K* GPUs."""
     return any(map(_runs, case.fullest))
 
 
-def _space(packed: bool) -> Space[RoundCase]:
-    return round_space(_packed if packed else lambda _: True, n=(1, 4), ages=integers(0, 6), rho=integers(0, 6))
+OWING = round_space(n=(1, 4), ages=integers(0, 6), rho=integers(0, 6))
+PACKED = round_space(packed, n=(1, 4), ages=integers(0, 6), rho=integers(0, 6))
 
 
 CLAIMS = (
@@ -87,7 +118,8 @@ CLAIMS = (
         place="Fig. 5",
         statement=r"As $\rho_j$ increases, so do the job's chances of being scheduled: with a larger $\rho_j$, all "
         r"else equal, $\sum_i \theta_j^i x_j^i$ of the round is at least as large, in every optimum.",
-        procedure=ForAll(_space(False), grows, share=F(1, 2)),
+        quote=r"As $\rho_j$ grows, so do the job's chances of being scheduled.",
+        procedure=ForAll(OWING, grows, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         proof=r"""
 Let $u(x) = \sum_i \theta_j^i x_j^i$, and $c(x)$ the cost without $-\rho_j u(x)$. Let $x$ be optimal at $\rho$ and $y$
@@ -100,7 +132,9 @@ $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         key="fft/rho-large",
         place="section 4.2.2",
         statement=r"If $\rho_j(t)$ is large, the scheduler prioritises job $j$: it runs once $\rho_j$ is large enough.",
-        procedure=ForAll(_space(False), runs_at_last, slack=lambda case: F(0) if _packed(case) else F(-1)),
+        quote=r"If $\rho_j(t)$ is large, the scheduler prioritizes scheduling job $j$ on a higher-end type $i$ to "
+        r"achieve a greater throughput $\theta_j^i$ in subsequent scheduling rounds.",
+        procedure=ForAll(OWING, runs_at_last, slack=lambda case: F(0) if packed(case) else F(-1)),
         expected=ClaimVerdict.FALSE,
         instead="fft/rho-large-packed",
         note="The constraint (7) precedes the cost: a gang waits as long as no plan with $K^*$ GPUs contains it; see "
@@ -113,11 +147,27 @@ $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         r"$\min_x (c(x) - c(y)) / u(x)$ and 0: $c$ the cost and $u(x) = \sum_i \theta_j^i x_j^i$ the progress of "
         r"$j$, both at $\rho_j = 0$, $x$ over these plans, and $y$ the best plan with $K^*$ GPUs without $j$ (if "
         "there is none, every optimum contains $j$).",
-        procedure=ForAll(_space(True), runs_above, share=F(1, 2)),
+        procedure=ForAll(PACKED, runs_above, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""
 Let $x$ attain the minimum. At such a $\rho_j$ its cost $c(x) - \rho_j u(x)$ is below $c(y)$, the least without $j$;
 so no plan without $j$ is optimal.""",
+    ),
+    Claim(
+        key="fft/rho-large-fastest",
+        place="section 4.2.2",
+        statement=r"Every optimum runs job $j$ at its largest pace in plans with $K^*$ GPUs once $\rho_j$ exceeds 0 "
+        r"and $\max_y (c(x) - c(y)) / (u(x) - u(y))$: $c$ the cost and $u$ the progress of $j$ as in "
+        "`fft/rho-large-packed`, $x$ the plan of least cost among those of largest progress, and $y$ over the other "
+        "plans with $K^*$ GPUs.",
+        procedure=ForAll(OWING, fastest_above, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        proof=r"""
+At such a $\rho_j$, $c(x) - \rho_j u(x) < c(y) - \rho_j u(y)$ for every plan $y$ of less progress, so none of them is
+optimal.""",
+        mechanical=(by_z3("no slower plan costs as little", slower_optimum),),
+        note="The higher-end types that (7) leaves to the job.",
     ),
 )

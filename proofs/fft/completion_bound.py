@@ -13,7 +13,7 @@ from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, hypothesis, integers
 
 F = Fraction
 
@@ -63,10 +63,10 @@ class ServedJob:
         return Timeline("the job", bars, "rounds")
 
 
-def _build(numbers: CaseNumbers) -> ServedJob | None:
-    case = ServedJob(numbers.one("work"), numbers.row("speed"))
-    before, total = sum(case.speeds[:-1], F(0)), sum(case.speeds, F(0))
-    return case if before < case.work <= total else None
+@hypothesis(r"the job completes in the last round, $\sum_{t < L} < W_j \le \sum_{t \le L}$ of the work of rounds")
+def completes_last(case: ServedJob) -> bool:
+    """Its work is done in the last round, and not before."""
+    return sum(case.speeds[:-1]) < case.work <= sum(case.speeds)
 
 
 def _chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
@@ -78,8 +78,9 @@ def _chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
 SERVICES = Space(
     {"rounds": (1, 6)},
     {"work": TableShape(1, 1, integers(1, 8)), "speed": TableShape(1, "rounds", integers(0, 4))},
-    _build,
+    lambda numbers: ServedJob(numbers.one("work"), numbers.row("speed")),
     _chosen,
+    (completes_last,),
 )
 
 
@@ -111,20 +112,25 @@ def nearness(case: ServedJob) -> Fraction:
 # -- the term of one round -------------------------------------------------------------------------------------------
 
 
-def two_ages(numbers: CaseNumbers) -> RoundCase | None:
-    """A shorter and a longer job on one GPU, with any ages."""
-    short, long = numbers.row("rounds")
-    young, old = map(int, numbers.row("age"))
-    if short >= long:
-        return None
-    time = max(young, old)
-    return RoundCase((RoundJob(1, short, (F(1),), time - young), RoundJob(1, long, (F(1),), time - old)), (1,), time)
+def two_ages(numbers: CaseNumbers) -> RoundCase:
+    """Two jobs on one GPU with these rounds and ages."""
+    ages = tuple(map(int, numbers.row("age")))
+    rows = zip(numbers.row("rounds"), ages, strict=True)
+    return RoundCase(tuple(RoundJob(1, p, (F(1),), max(ages) - age) for p, age in rows), (1,), max(ages))
 
 
-def one_age(numbers: CaseNumbers) -> RoundCase | None:
-    """A shorter and a longer job on one GPU, with equal positive ages."""
-    case = two_ages(numbers)
-    return case if case is not None and case.time > 0 and len({gang.arrival for gang in case.gangs}) == 1 else None
+@hypothesis("two jobs compete for one GPU, the first one is shorter")
+def first_is_shorter(case: RoundCase) -> bool:
+    """The first of two jobs takes fewer rounds."""
+    short, long = (gang.rounds(0) for gang in case.gangs)
+    return short < long
+
+
+@hypothesis("both have the same age $t - a > 0$")
+def equal_ages(case: RoundCase) -> bool:
+    """Both arrived in the same round, before this one."""
+    first, second = (gang.arrival for gang in case.gangs)
+    return first == second < case.time
 
 
 def by_age(case: RoundCase) -> Finding:
@@ -153,6 +159,7 @@ CLAIMS = (
         place="equation (2)",
         statement=r"$\sum_{t \ge a_j} (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ is a lower bound of the completion "
         r"time $C_j = \min\{L : \sum_{t=a_j}^L \sum_i x_j^i(t)\, \theta_j^i \ge W_j\} - a_j$.",
+        quote="As such, this approximation serves as a lower bound of the true JCT.",
         procedure=ForAll(SERVICES, as_printed),
         expected=ClaimVerdict.FALSE,
         policies=(),
@@ -179,7 +186,9 @@ As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_
         place="section 4.2.1",
         statement=r"Minimising $\sum_j (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ in a round always gives "
         r"priority to jobs with large completion time $W_j / \theta_j^i$.",
-        procedure=ForAll(Space({}, PAIR, two_ages), by_age),
+        quote="However, simply solving this per-round minimization problem results in a poor schedule that always "
+        r"gives scheduling priority to jobs with large completion time $W_j / \theta_j^i$.",
+        procedure=ForAll(Space({}, PAIR, two_ages, None, (first_is_shorter,)), by_age),
         expected=ClaimVerdict.FALSE,
         policies=(),
         instead="fft/age-term-equal",
@@ -189,7 +198,7 @@ As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_
         key="fft/age-term-equal",
         place="section 4.2.1",
         statement="This gives priority to the job with the larger completion time among jobs of equal age $t > a_j$.",
-        procedure=ForAll(Space({}, PAIR, one_age, _equal_ages), by_age),
+        procedure=ForAll(Space({}, PAIR, two_ages, _equal_ages, (first_is_shorter, equal_ages)), by_age),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=(),

@@ -13,9 +13,9 @@ from hetopt.data.rationals import number_text, numbers_text, simple_fractions
 from hetopt.models.gavel import max_min_fairness
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
-from hetopt.proofs.ledger.mechanical import by_sympy
+from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_number, compare_values
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, rationals
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, hypothesis, rationals
 from hetopt.proofs.small_programs import RowVector, maximise_exactly
 from hetopt.simulation.simulator import simulate
 
@@ -66,10 +66,17 @@ class ConstantRates:
         return F(sum(self.root)) ** 2 / sum(self.rate)
 
 
+@hypothesis("all works and rates are positive")
+def positive(case: ConstantRates) -> bool:
+    """Every job has work and runs."""
+    return min(*case.root, *case.rate) > 0
+
+
 RATES = Space(
     {"n": (1, 5)},
     {"root": TableShape(1, "n", rationals(1, 9, 2)), "rate": TableShape(1, "n", rationals(1, 9, 3))},
     lambda numbers: ConstantRates(numbers.row("root"), numbers.row("rate")),
+    hypotheses=(positive,),
 )
 
 
@@ -104,9 +111,22 @@ class TimeFractions:
         return sum((WORK / r for r in self.rate), F(0))
 
 
-def _fractions(numbers: CaseNumbers) -> TimeFractions | None:
-    case = TimeFractions(numbers["time"])
-    return case if min(case.rate) > 0 and all(sum(column) <= 1 for column in zip(*case.time, strict=True)) else None
+@hypothesis(r"parts of the time are nonnegative, $m_0, m_1, n_0, n_1 \ge 0$")
+def nonnegative(case: TimeFractions) -> bool:
+    """No negative parts."""
+    return min(v for row in case.time for v in row) >= 0
+
+
+@hypothesis(r"no GPU is in use for more than the whole time, $m_0 + n_0 \le 1$ and $m_1 + n_1 \le 1$")
+def within_time(case: TimeFractions) -> bool:
+    """The rows on the time of GPUs."""
+    return all(sum(column) <= 1 for column in zip(*case.time, strict=True))
+
+
+@hypothesis("both jobs run for some time")
+def both_run(case: TimeFractions) -> bool:
+    """Both completion times are finite."""
+    return min(case.rate) > 0
 
 
 def _some_fractions(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
@@ -115,7 +135,13 @@ def _some_fractions(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
     return CaseNumbers.of(time=[first, [choose([v for v in steps if v <= 1 - m]) for m in first]])
 
 
-FRACTIONS = Space({}, {"time": TableShape(2, 2, rationals(0, 1, 9, 16))}, _fractions, _some_fractions)
+FRACTIONS = Space(
+    {},
+    {"time": TableShape(2, 2, rationals(0, 1, 9, 16))},
+    lambda numbers: TimeFractions(numbers["time"]),
+    _some_fractions,
+    (nonnegative, within_time, both_run),
+)
 
 
 def least_total(case: TimeFractions) -> Finding:
@@ -147,6 +173,17 @@ def makespan() -> Computation:
     return Computation(compared, "each job has half of the time on each GPU, the only optimum", (picture,))
 
 
+def short_makespan() -> list[object]:
+    """For z3: parts of the time other than halves with both jobs complete after 32/9 minutes."""
+    import z3
+
+    m0, m1, n0, n1 = z3.Reals("m0 m1 n0 n1")
+    rows = [m0 + n0 <= 1, m1 + n1 <= 1, m0 + m1 <= 1, n0 + n1 <= 1]
+    done = [32 * (8 * m0 + m1) >= 16 * 9, 32 * (8 * n0 + n1) >= 16 * 9]
+    half = z3.RealVal("1/2")
+    return [*(v >= 0 for v in (m0, m1, n0, n1)), *rows, *done, z3.Or([v != half for v in (m0, m1, n0, n1)])]
+
+
 def utilisation() -> Computation:
     """Simulate Gavel's max-min fairness on Table 1, with moves that take 40% of a round."""
     log = simulate(max_min_fairness(), instances.load("fft/fig3"), round_seconds=300.0, max_rounds=6)
@@ -165,6 +202,8 @@ CLAIMS = (
         place="section 2.3",
         statement=r"$\sum_l W_l / r_l \ge \bigl(\sum_l \sqrt{W_l}\bigr)^2 / \sum_l r_l$ for all works and rates (two "
         "in the paper).",
+        quote=r"$\min \frac{16}{8m_0 + m_1} + \frac{16}{8n_0 + n_1} \geq \frac{(\sqrt{16} + \sqrt{16})^2}{8(m_0 + n_0) "
+        r"+ (m_1 + n_1)} \geq \frac{64}{9},$ where the inequality is due to Cauchy-Schwarz Inequality",
         procedure=ForAll(
             RATES,
             lambda case: Finding(case.total - case.bound, f"{number_text(case.total)} and {number_text(case.bound)}"),
@@ -181,6 +220,7 @@ CLAIMS = (
         statement=r"$\frac{16}{8 m_0 + m_1} + \frac{16}{8 n_0 + n_1} \ge \frac{64}9$ for all parts of the time of "
         r"both jobs, attained at $m_0 = m_1 = n_0 = n_1 = \frac12$ (and nowhere else with $m_0 + m_1 \le 1$, "
         r"$n_0 + n_1 \le 1$).",
+        quote="The equality is attained when $m_0 = m_1 = n_0 = n_1 = 0.5$, which is equivalent to … fair allocation.",
         procedure=ForAll(FRACTIONS, least_total, ratio=lambda case: LEAST / case.total),
         expected=ClaimVerdict.TRUE,
         policies=("gavel-mean-completion-time",),
@@ -197,14 +237,18 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         place="section 2.3",
         statement="With the makespan as Gavel's objective, and the rows on the time of GPUs and jobs, the same "
         "allocation results.",
+        quote="This results in the same allocation policy as above.",
         procedure=ByComputation(makespan),
         expected=ClaimVerdict.TRUE,
         policies=("gavel-makespan",),
+        mechanical=(by_z3("no other parts of the time have a makespan of at most 32/9", short_makespan),),
     ),
     Claim(
         key="fft/fig-3",
         place="Fig. 3",
         statement="With these parts, and migrations that take 40% of a round, the utilisation is as low as 60%.",
+        quote="each job alternates their training on both GPU types within each scheduling round, as visually depicted "
+        "in Figure 3, resulting in a utilization as low as 60%.",
         procedure=ByComputation(utilisation),
         expected=ClaimVerdict.TRUE,
         policies=("gavel-max-min",),

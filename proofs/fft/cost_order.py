@@ -12,7 +12,7 @@ from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, hypothesis, integers, rationals
 
 F = Fraction
 
@@ -25,14 +25,31 @@ def prefers_other_plan(case: RoundCase, words: str, slack: Fraction, expected: t
     return Finding(slack, words, certificate, pictures, decided=slack >= 0 or planned != expected)
 
 
-def two_lengths(numbers: CaseNumbers) -> RoundCase | None:
-    """A shorter and a longer job with equal demands and ages, and GPUs for one of them."""
-    short, long = numbers.row("rounds")
+def two_lengths(numbers: CaseNumbers) -> RoundCase:
+    """Two jobs with these rounds and with equal demands and ages, and GPUs for one of them."""
     demand = int(numbers.one("demand"))
-    if short >= long:
-        return None
-    gangs = tuple(RoundJob(demand, work, (F(1),)) for work in (short, long))
+    gangs = tuple(RoundJob(demand, work, (F(1),)) for work in numbers.row("rounds"))
     return RoundCase(gangs, (demand,), int(numbers.one("age")))
+
+
+@hypothesis("the first of the two jobs takes fewer rounds")
+def first_is_shorter(case: RoundCase) -> bool:
+    """On the only type."""
+    short, long = (gang.rounds(0) for gang in case.gangs)
+    return short < long
+
+
+@hypothesis("both have the same demand and age, and there are GPUs of one type for one of them")
+def alike(case: RoundCase) -> bool:
+    """Both differ in their work only."""
+    first, second = case.gangs
+    return (first.demand, first.arrival) == (second.demand, second.arrival) and case.gpus == (first.demand,)
+
+
+@hypothesis(r"no job has a compensation, $\rho_j = 0$")
+def uncompensated(case: RoundCase) -> bool:
+    """As in equation (3)."""
+    return not any(case.rho)
 
 
 def shorter(case: RoundCase) -> Fraction:
@@ -50,13 +67,18 @@ def shorter_first(case: RoundCase) -> Finding:
     return prefers_other_plan(case, words, shorter(case), (0, WAITS))
 
 
-def two_types(numbers: CaseNumbers) -> RoundCase | None:
-    """A single job, with enough GPUs of a slow and of a fast type."""
+def two_types(numbers: CaseNumbers) -> RoundCase:
+    """A single job with these rounds on two types, with enough GPUs of both."""
     slow, fast = numbers.row("rounds")
     demand = int(numbers.one("demand"))
-    if fast >= slow:
-        return None
     return RoundCase((RoundJob(demand, slow, (F(1), slow / fast)),), (demand, demand), int(numbers.one("age")))
+
+
+@hypothesis("a single job is present, with enough idle GPUs of two types, and the second type is faster for it")
+def second_is_faster(case: RoundCase) -> bool:
+    """The job takes fewer rounds on the second of two types."""
+    (gang,) = case.gangs
+    return len(gang.usable(case.gpus)) == 2 and gang.rounds(1) < gang.rounds(0)
 
 
 def faster(case: RoundCase) -> Fraction:
@@ -95,10 +117,15 @@ class LengthPair:
         return self.age / p + self.demand * p - self.rho / p
 
 
-def pairs(numbers: CaseNumbers) -> LengthPair | None:
-    """The pair of these numbers; None unless p < q."""
-    few, many = numbers.row("rounds")
-    return LengthPair(few, many, numbers.one("demand"), numbers.one("age"), numbers.one("rho")) if few < many else None
+def pair_of(numbers: CaseNumbers) -> LengthPair:
+    """The pair of these numbers."""
+    return LengthPair(*numbers.row("rounds"), *(numbers.one(name) for name in ("demand", "age", "rho")))
+
+
+@hypothesis("$0 < p < q$ rounds and $d > 0$ GPUs")
+def in_order(case: LengthPair) -> bool:
+    """The first way takes fewer rounds."""
+    return 0 < case.few < case.many and case.demand > 0
 
 
 def _pairs(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
@@ -138,13 +165,21 @@ EXACT = {
     "rho": TableShape(1, 1, rationals(0, 6, 2)),
 }
 
+PAIRS = Space({}, EXACT, pair_of, _pairs, (in_order,))
+
 CLAIMS = (
     Claim(
         key="fft/eq-3-shorter",
         place="equation (3)",
         statement=r"The scheduler prioritises jobs with shorter processing time $W_j / \theta_j^i$ (of two jobs of "
         "equal age and demand).",
-        procedure=ForAll(Space({}, LENGTHS, two_lengths), shorter_first, slack=shorter),
+        quote=r"This formulation forces the scheduler to prioritize jobs with shorter processing time (i.e., $W_j / "
+        r"\theta_j^i$)",
+        procedure=ForAll(
+            Space({}, LENGTHS, two_lengths, None, (first_is_shorter, alike, uncompensated)),
+            shorter_first,
+            slack=shorter,
+        ),
         expected=ClaimVerdict.FALSE,
         instead="fft/eq-3-order",
     ),
@@ -152,7 +187,11 @@ CLAIMS = (
         key="fft/eq-3-faster",
         place="equation (3)",
         statement="A job of any age runs on the faster of two idle GPU types, where its processing time is shorter.",
-        procedure=ForAll(Space({}, LENGTHS, two_types), faster_first, slack=faster),
+        quote=r"This formulation forces the scheduler to prioritize jobs with shorter processing time (i.e., $W_j / "
+        r"\theta_j^i$)",
+        procedure=ForAll(
+            Space({}, LENGTHS, two_types, None, (second_is_faster, uncompensated)), faster_first, slack=faster
+        ),
         expected=ClaimVerdict.FALSE,
         instead="fft/eq-3-order",
         note=r"`refuted/fft-slow-gpu` is a larger case. Both have $\rho_j = 0$, as in (3); `fft/eq-6-faster` is about "
@@ -165,7 +204,7 @@ CLAIMS = (
         r"fractions of the job) take $p < q$ rounds. Then $p$ rounds cost less if and only if $a - \rho < d\, p\, q$, "
         r"and the same if and only if $a - \rho = d\, p\, q$; with $\theta / W$ for $\theta$ in (4), see "
         "`fft/units-normalised`.",
-        procedure=ForAll(Space({}, EXACT, pairs, _pairs), exactly),
+        procedure=ForAll(PAIRS, exactly),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""

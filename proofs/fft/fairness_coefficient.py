@@ -9,11 +9,19 @@ from functools import cached_property
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
+from hetopt.proofs.fft.compensation import FAIR
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+)
 
 F = Fraction
 
@@ -48,9 +56,21 @@ class ArrivalCase:
         return time / (self.rounds * max(F(1), F(present, self.gpus)))
 
 
-def _arrivals(numbers: CaseNumbers) -> ArrivalCase | None:
-    case = ArrivalCase(int(numbers.one("rounds")), int(numbers.one("gpus")), tuple(map(int, numbers.row("arrival"))))
-    return case if case.arrivals[0] == 0 and max(case.arrivals) < case.rounds else None
+def _arrivals(numbers: CaseNumbers) -> ArrivalCase:
+    rounds, gpus = int(numbers.one("rounds")), int(numbers.one("gpus"))
+    return ArrivalCase(rounds, gpus, tuple(map(int, numbers.row("arrival"))))
+
+
+@hypothesis("$j$ arrives in round 0")
+def from_the_start(case: ArrivalCase) -> bool:
+    """The first job is present in all rounds."""
+    return case.arrivals[0] == 0
+
+
+@hypothesis("no job is complete: all jobs arrive before round $p_j$, and rounds up to $p_j$ are considered")
+def before_completions(case: ArrivalCase) -> bool:
+    """Jobs arrive only."""
+    return max(case.arrivals) < case.rounds
 
 
 def _some_arrivals(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
@@ -68,6 +88,11 @@ ARRIVALS = Space(
     },
     _arrivals,
     _some_arrivals,
+    (
+        FAIR,
+        from_the_start,
+        before_completions,
+    ),
 )
 
 
@@ -92,6 +117,8 @@ CLAIMS = (
         place="section 4.2.2",
         statement=r"The fairness coefficient $\mu_j(t) = (t - a_j)/(\tau_j - a_j)$ increases with the duration a job "
         "has stayed in the cluster.",
+        quote="To this end, the scheduler adopts a dynamic fairness coefficient that increases with the duration a job "
+        "has stayed in the cluster.",
         procedure=ForAll(ARRIVALS, mu_grows),
         expected=ClaimVerdict.FALSE,
         instead="fft/mu-grows-constant",
@@ -102,6 +129,8 @@ CLAIMS = (
         place="section 4.2.2",
         statement=r"$\mu_j$ increases from one round to the next if no job arrives between them and the GPUs are the "
         "same.",
+        quote=r"When a job has been starved for a long time, $\mu_j(t)$ can become quite large due to its increasing "
+        "trend over time.",
         procedure=ForAll(ARRIVALS, lambda case: mu_grows(case, undisturbed=True)),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from hetopt.data.rationals import number_text
-from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, single_gpus
 from hetopt.proofs.fft.round_sequences import CONFIRMED, PlayedRound, confirmed_by_library, play_rounds, rounds_picture
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, hypothesis, integers
 
 F = Fraction
 
@@ -48,10 +48,28 @@ def never_idle(case: RoundCase) -> Finding:
     return Finding(slow - fast, words, CONFIRMED, (rounds_picture("FFT", steps),), confirmed_by_library(case, steps))
 
 
-def _jobs(numbers: CaseNumbers) -> RoundCase | None:
-    """Jobs of one GPU each, all present from round 0, on a slow GPU1 and a fast GPU2."""
+def _jobs(numbers: CaseNumbers) -> RoundCase:
+    """Jobs of one GPU each, all present from round 0, on two GPUs."""
     gangs = tuple(RoundJob(1, work, speed) for work, speed in zip(numbers.row("work"), numbers["speed"], strict=True))
-    return RoundCase(gangs, (1, 1)) if all(gang.speed[0] < gang.speed[1] <= gang.work for gang in gangs) else None
+    return RoundCase(gangs, (1, 1))
+
+
+@hypothesis("all jobs are present from the first round on, on two GPUs")
+def present_from_the_start(case: RoundCase) -> bool:
+    """No job arrives later."""
+    return case.gpus == (1, 1) and not any(gang.arrival for gang in case.gangs)
+
+
+@hypothesis("the second GPU is faster for every job")
+def second_is_faster(case: RoundCase) -> bool:
+    """The types have the same order for all jobs."""
+    return all(0 < gang.speed[0] < gang.speed[1] for gang in case.gangs)
+
+
+@hypothesis("every job takes at least a round on it")
+def whole_rounds(case: RoundCase) -> bool:
+    """No job is complete within a part of a round."""
+    return all(gang.speed[1] <= gang.work for gang in case.gangs)
 
 
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
@@ -72,6 +90,7 @@ CLAIMS = (
                 {"work": TableShape(1, "n", integers(1, 9)), "speed": TableShape("n", 2, integers(1, 6))},
                 _jobs,
                 _some,
+                (single_gpus, present_from_the_start, second_is_faster, whole_rounds),
             ),
             never_idle,
             slack=margin,

@@ -15,7 +15,7 @@ from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, hypothesis, integers
 
 F = Fraction
 
@@ -70,13 +70,21 @@ class StayingCase:
         return placement_picture(title, jobs, [*staying, gang], self.gpus)
 
 
-def _servers(numbers: CaseNumbers) -> StayingCase | None:
+def _servers(numbers: CaseNumbers) -> StayingCase:
     gpus, sizes, homes = (tuple(map(int, numbers.row(name))) for name in ("gpus", "size", "home"))
-    if max(homes) > len(gpus):
-        return None
-    case = StayingCase(gpus, sizes, tuple(home - 1 for home in homes), int(numbers.one("gang")))
-    free = case.free(case.homes)
-    return case if min(free) >= 0 and case.gang <= sum(free) else None
+    return StayingCase(gpus, sizes, tuple(home - 1 for home in homes), int(numbers.one("gang")))
+
+
+@hypothesis("all GPUs are of one type, and each staying job has all its GPUs on one server")
+def placed(case: StayingCase) -> bool:
+    """The current placement stays within the servers."""
+    return max(case.homes) < len(case.gpus) and min(case.free(case.homes)) >= 0
+
+
+@hypothesis("the arriving gang demands at most the idle GPUs of all servers together")
+def room_for_gang(case: StayingCase) -> bool:
+    """It can run beside the staying jobs."""
+    return case.gang <= sum(case.free(case.homes))
 
 
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
@@ -98,6 +106,7 @@ SERVERS = Space(
     },
     _servers,
     _some,
+    (placed, room_for_gang),
 )
 
 
@@ -125,6 +134,8 @@ CLAIMS = (
         place="sections 4.2.3, 4.3",
         statement="Jobs that stay on their GPU type can stay on their servers, without a switching cost, while an "
         "arriving gang is packed onto one server if some placement of all jobs allows it.",
+        quote="we hold an optimistic assumption that the job can be placed on the same host at time $t$ and no "
+        "switching overhead is incurred.",
         procedure=ForAll(SERVERS, packed_in_place),
         expected=ClaimVerdict.FALSE,
         printed=False,

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+)
 from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
 
@@ -95,11 +104,6 @@ class RoundCase:
             arrival=[ROUND_SECONDS * gang.arrival for gang in self.gangs],
             time=ROUND_SECONDS * self.time,
         )
-
-    @property
-    def runnable(self) -> bool:
-        """Whether every gang fits on some type, as the policy requires."""
-        return all(gang.usable(self.gpus) for gang in self.gangs)
 
     def cost(self, j: int, kind: int) -> Fraction:
         """Phi - rho theta, [FFT, eq. 6] without moves."""
@@ -198,6 +202,40 @@ def runs_picture(title: str, runs: Iterable[tuple[int, int, int]]) -> Timeline:
 # -- spaces of cases -------------------------------------------------------------------------------------------------
 
 
+@hypothesis(r"every job has work and demands GPUs, $W_j > 0$ and $d_j \ge 1$")
+def sized(case: RoundCase) -> bool:
+    """No job is empty."""
+    return all(gang.work > 0 and gang.demand > 0 for gang in case.gangs)
+
+
+@hypothesis(r"every job can run on some type, $\theta_j^i > 0$ and $d_j \le Y_i$; on others $\theta_j^i$ may be 0")
+def runnable(case: RoundCase) -> bool:
+    """As the policy requires."""
+    return all(gang.usable(case.gpus) for gang in case.gangs)
+
+
+@hypothesis(r"every job can run on every type with enough GPUs, $\theta_j^i > 0$")
+def unrestricted(case: RoundCase) -> bool:
+    """No GPU has too little memory."""
+    return all(v > 0 for gang in case.gangs for v in gang.speed)
+
+
+@hypothesis("every job demands one GPU, $d_j = 1$")
+def single_gpus(case: RoundCase) -> bool:
+    """No gangs."""
+    return all(gang.demand == 1 for gang in case.gangs)
+
+
+FULL_ROUNDS = Hypothesis[Any](r"a job that runs on type $i$ does $\theta_j^i$ of work in the round: moves take no time")
+"""Cases have no moves."""
+
+
+@hypothesis("$t = a_j$ for all jobs")
+def just_arrived(case: RoundCase) -> bool:
+    """All ages are 0."""
+    return all(gang.arrival == case.time for gang in case.gangs)
+
+
 def case_of(numbers: CaseNumbers) -> RoundCase:
     """The round of the tables ``speed`` (n, k), ``demand``, ``work``, ``gpus``, and optionally ``age`` and ``rho``."""
     ages = tuple(map(int, numbers.row("age"))) if "age" in numbers.tables else (0,) * len(numbers.row("demand"))
@@ -209,8 +247,7 @@ def case_of(numbers: CaseNumbers) -> RoundCase:
 
 
 def round_space(
-    where: Callable[[RoundCase], bool] = lambda _: True,
-    *,
+    *hypotheses: Hypothesis[RoundCase],
     n: tuple[int, int] = (1, 4),
     k: tuple[int, int] = (1, 2),
     speeds: tuple[Fraction, ...] = integers(0, 3),
@@ -219,7 +256,7 @@ def round_space(
     ages: tuple[Fraction, ...] = (),
     rho: tuple[Fraction, ...] = (),
 ) -> Space[RoundCase]:
-    """Rounds in which every gang fits on some type, and that satisfy ``where``."""
+    """Rounds with these sizes and numbers, in which every job can run on some type."""
     tables = {
         "demand": TableShape(1, "n", demands),
         "gpus": TableShape(1, "k", gpus),
@@ -228,10 +265,6 @@ def round_space(
     }
     tables |= {"age": TableShape(1, "n", ages)} if ages else {}
     tables |= {"rho": TableShape(1, "n", rho)} if rho else {}
-
-    def build(numbers: CaseNumbers) -> RoundCase | None:
-        case = case_of(numbers)
-        return case if case.runnable and where(case) else None
 
     def chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         capacity = [choose(gpus) for _ in range(sizes["k"])]
@@ -246,4 +279,4 @@ def round_space(
         }
         return CaseNumbers.of(demand=demand, gpus=capacity, speed=speed, **rows)
 
-    return Space({"n": n, "k": k}, tables, build, chosen)
+    return Space({"n": n, "k": k}, tables, case_of, chosen, (sized, runnable, *hypotheses))

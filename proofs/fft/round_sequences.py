@@ -36,27 +36,65 @@ class PlayedRound:
         return self.round.optima[0]
 
 
-def play_rounds(run: RoundCase) -> Iterator[PlayedRound]:
+@dataclass(frozen=True)
+class Progress:
+    """The state of all jobs at the start of a round.
+
+    Attributes
+    ----------
+    time:
+        The round.
+    done, rho:
+        (n,) work done, and compensation.
+    """
+
+    time: int
+    done: tuple[Fraction, ...]
+    rho: tuple[Fraction, ...]
+
+    @classmethod
+    def start(cls, run: RoundCase) -> Progress:
+        """The state at the first arrival."""
+        zeros = (F(0),) * len(run.gangs)
+        return cls(min(gang.arrival for gang in run.gangs), zeros, zeros)
+
+    def complete(self, run: RoundCase) -> bool:
+        """Whether all jobs are complete."""
+        return all(d >= gang.work for d, gang in zip(self.done, run.gangs, strict=True))
+
+    def of_round(self, run: RoundCase) -> PlayedRound:
+        """The round of the present jobs."""
+        gangs = enumerate(run.gangs)
+        present = tuple(j for j, gang in gangs if gang.arrival <= self.time and self.done[j] < gang.work)
+        owed = tuple(self.rho[j] for j in present)
+        return PlayedRound(
+            present, RoundCase(tuple(run.gangs[j] for j in present), run.gpus, self.time, owed, run.normalise)
+        )
+
+    def after(self, run: RoundCase, step: PlayedRound, where: TypeOfJob, mu: Fraction | None = None) -> Progress:
+        """The state after this round with the plan ``where``, by [FFT, eq. 5] with mu = age / (tau - a) or ``mu``."""
+        done, rho = list(self.done), list(self.rho)
+        for j, i in zip(step.present, where, strict=True):
+            gang = run.gangs[j]
+            fair, work = fair_rounds(gang, len(step.present), run.gpus), F(0) if i == WAITS else gang.speed[i]
+            lag = 1 / fair - work / gang.work if run.normalise else gang.work / fair - work
+            rho[j] = max(F(0), rho[j] + ((self.time - gang.arrival) / fair if mu is None else mu) * lag)
+            done[j] += work
+        return Progress(self.time + 1, tuple(done), tuple(rho))
+
+
+def play_rounds(run: RoundCase, mu: Fraction | None = None) -> Iterator[PlayedRound]:
     """Yield all rounds with a present job, from the first arrival to the last completion.
 
-    rho is that of [FFT, eq. 5], tau is estimated again when jobs arrive or complete, and moves take no time.
+    rho is that of [FFT, eq. 5], with the constant coefficient ``mu`` if it is given; tau is estimated again when jobs
+    arrive or complete, and moves take no time.
     """
-    gangs, gpus = run.gangs, run.gpus
-    done, rho = [F(0)] * len(gangs), [F(0)] * len(gangs)
-    time = min(gang.arrival for gang in gangs)
-    while any(d < gang.work for d, gang in zip(done, gangs, strict=True)):
-        present = tuple(j for j, gang in enumerate(gangs) if gang.arrival <= time and done[j] < gang.work)
-        if present:
-            now = RoundCase(tuple(gangs[j] for j in present), gpus, time, tuple(rho[j] for j in present), run.normalise)
-            step = PlayedRound(present, now)
+    now = Progress.start(run)
+    while not now.complete(run):
+        step = now.of_round(run)
+        if step.present:
             yield step
-            for j, i in zip(present, step.executed, strict=True):
-                gang = gangs[j]
-                fair, work = fair_rounds(gang, len(present), gpus), F(0) if i == WAITS else gang.speed[i]
-                lag = 1 / fair - work / gang.work if run.normalise else gang.work / fair - work
-                rho[j] = max(F(0), rho[j] + (time - gang.arrival) / fair * lag)
-                done[j] += work
-        time += 1
+        now = now.after(run, step, step.executed if step.present else (), mu)
 
 
 def library_decisions(run: RoundCase, rounds: int) -> list[TypeOfJob]:

@@ -8,23 +8,43 @@ from fractions import Fraction
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
-from hetopt.proofs.fft.cost_order import prefers_other_plan
-from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
+from hetopt.proofs.fft.cost_order import prefers_other_plan, uncompensated
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, just_arrived, round_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+    rationals,
+)
 
 F = Fraction
 
 
-def two_demands(numbers: CaseNumbers) -> RoundCase | None:
-    """A smaller and a larger gang with equal rounds and ages, and GPUs for one of them."""
-    (few, many), gpus = map(int, numbers.row("demand")), int(numbers.one("gpus"))
-    if not few < many <= gpus < few + many:
-        return None
-    gangs = tuple(RoundJob(demand, numbers.one("rounds"), (F(1),)) for demand in (few, many))
-    return RoundCase(gangs, (gpus,), int(numbers.one("age")))
+def two_demands(numbers: CaseNumbers) -> RoundCase:
+    """Two gangs of these demands with equal rounds and ages, on GPUs of one type."""
+    gangs = tuple(RoundJob(int(demand), numbers.one("rounds"), (F(1),)) for demand in numbers.row("demand"))
+    return RoundCase(gangs, (int(numbers.one("gpus")),), int(numbers.one("age")))
+
+
+@hypothesis("of two jobs of equal age and processing time the first one demands fewer GPUs")
+def first_is_smaller(case: RoundCase) -> bool:
+    """Both differ in their demand only."""
+    few, many = case.gangs
+    return few.demand < many.demand and (few.rounds(0), few.arrival) == (many.rounds(0), many.arrival)
+
+
+@hypothesis("each of them fits on the GPUs of the only type, both together do not")
+def one_fits(case: RoundCase) -> bool:
+    """GPUs for one of both."""
+    demands = [gang.demand for gang in case.gangs]
+    return max(demands) <= case.gpus[0] < sum(demands) and len(case.gpus) == 1
 
 
 def _two_demands(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
@@ -68,13 +88,23 @@ class NewcomerCase:
         return self.present.gangs[0].work - self.done
 
 
-def newcomers(numbers: CaseNumbers) -> NewcomerCase | None:
-    """Cases in which j1 has less remaining work than j2."""
+def newcomers(numbers: CaseNumbers) -> NewcomerCase:
+    """A job j1 with this number of completed rounds when j2 arrives."""
     first, second = numbers.row("work")
     done = int(numbers.one("done"))
     gangs = (RoundJob(1, first, (F(1),)), RoundJob(1, second, (F(1),), done))
-    case = NewcomerCase(RoundCase(gangs, (1,), done), done)
-    return case if 0 < case.left < second else None
+    return NewcomerCase(RoundCase(gangs, (1,), done), done)
+
+
+ALONE = Hypothesis[NewcomerCase](
+    r"$j_1$ has run alone on the only GPU, so that $\rho_1 = 0$, until $j_2$ arrives; both demand one GPU"
+)
+
+
+@hypothesis("$j_1$ is not complete, and less of its work is left than $j_2$ has")
+def less_is_left(case: NewcomerCase) -> bool:
+    """The shortest remaining service first runs j1."""
+    return 0 < case.left < case.present.gangs[1].work
 
 
 def remaining_first(case: NewcomerCase) -> Finding:
@@ -125,8 +155,9 @@ CLAIMS = (
         place="equation (3)",
         statement="The scheduler prioritises jobs with fewer GPUs $d_j$ (of two jobs of equal age and processing "
         "time).",
+        quote="This formulation forces the scheduler to prioritize jobs with … fewer GPUs resources (i.e., $d_j$)",
         procedure=ForAll(
-            Space({}, DEMANDS, two_demands),
+            Space({}, DEMANDS, two_demands, None, (first_is_smaller, one_fits, uncompensated)),
             smaller_first,
             slack=lambda case: F(0) if (0, WAITS) in case.optima else F(-1),
         ),
@@ -139,7 +170,13 @@ CLAIMS = (
         place="equation (3)",
         statement="Of two jobs of equal age and processing time the job with fewer GPUs costs less.",
         procedure=ForAll(
-            Space({}, DEMANDS | {"rounds": TableShape(1, 1, rationals(1, 4, 2))}, two_demands, _two_demands),
+            Space(
+                {},
+                DEMANDS | {"rounds": TableShape(1, 1, rationals(1, 4, 2))},
+                two_demands,
+                _two_demands,
+                (first_is_smaller, uncompensated),
+            ),
             smaller_cost,
         ),
         expected=ClaimVerdict.TRUE,
@@ -151,8 +188,15 @@ CLAIMS = (
         place="equation (3)",
         statement="The scheduler behaves as the shortest remaining service first: of two jobs on one GPU it runs the "
         "one with less work left.",
+        quote="making the scheduler behaves similarly to SRSF (shortest remaining-service-time first)",
         procedure=ForAll(
-            Space({}, {"work": TableShape(1, 2, integers(1, 6)), "done": TableShape(1, 1, integers(1, 5))}, newcomers),
+            Space(
+                {},
+                {"work": TableShape(1, 2, integers(1, 6)), "done": TableShape(1, 1, integers(1, 5))},
+                newcomers,
+                None,
+                (ALONE, less_is_left),
+            ),
             remaining_first,
             slack=lambda case: case.present.cost(1, 0) - case.present.cost(0, 0),
         ),
@@ -166,7 +210,7 @@ CLAIMS = (
         place="equation (3)",
         statement=r"Of jobs that have just arrived, the job with the smallest total service $d_j W_j / \theta_j^i$ "
         "costs least.",
-        procedure=ForAll(round_space(n=(2, 3)), by_service),
+        procedure=ForAll(round_space(just_arrived, uncompensated, n=(2, 3)), by_service),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"With $t = a_j$ and $\rho_j = 0$ the cost is $d_j W_j / \theta_j^i$.",
@@ -175,7 +219,7 @@ CLAIMS = (
         key="fft/eq-3-nobody",
         place="equation (3)",
         statement="Without the constraint (7), the only solution of (3) runs no job.",
-        procedure=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), idle_plan_is_cheapest),
+        procedure=ForAll(round_space(uncompensated, n=(1, 3), ages=integers(0, 6)), idle_plan_is_cheapest),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"Every coefficient $(t - a_j)\theta_j^i / W_j + d_j W_j / \theta_j^i$ is positive, since $d_j > 0$, "

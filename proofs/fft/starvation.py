@@ -11,11 +11,19 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.models.fft import FFT
-from hetopt.proofs.fft.round_cases import EXACT, RoundCase, RoundJob, runs_picture
+from hetopt.proofs.fft.round_cases import EXACT, FULL_ROUNDS, RoundCase, RoundJob, runnable, runs_picture, sized
+from hetopt.proofs.fft.round_sequences import play_rounds
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.procedures import ForAll, Growth
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    ValueChooser,
+    integers,
+)
 from hetopt.simulation.simulator import simulate
 
 F = Fraction
@@ -32,10 +40,21 @@ def together(n: int) -> Fraction:
     return max(waits(RoundCase((RoundJob(1, F(1), (F(1),)),) * n, (1,)).instance).values())
 
 
-def stream(n: int) -> Fraction:
-    """The wait of a job of one GPU and one round beside n gangs of two, one arriving per round, on two GPUs."""
+def gangs_of_two(n: int) -> RoundCase:
+    """A job of one GPU and one round beside n gangs of two, one arriving per round, on two GPUs."""
     gangs = (RoundJob(1, F(1), (F(1),)), *(RoundJob(2, F(1), (F(1),), t) for t in range(n)))
-    return waits(RoundCase(gangs, (2,)).instance)["j1"]
+    return RoundCase(gangs, (2,))
+
+
+def stream(n: int) -> Fraction:
+    """The wait of the job of one GPU."""
+    return waits(gangs_of_two(n).instance)["j1"]
+
+
+def compensation_of_waiting(n: int) -> Fraction:
+    """Rho of the job of one GPU after its wait."""
+    *_, last = play_rounds(gangs_of_two(n))
+    return last.round.rho[0]
 
 
 @dataclass(frozen=True)
@@ -114,12 +133,22 @@ def tight(case: PackedCase) -> Fraction:
     return max((left / right for left, right in sides if right), default=F(0))
 
 
-def _packed(numbers: CaseNumbers) -> PackedCase | None:
+def _packed(numbers: CaseNumbers) -> PackedCase:
     rows = zip(numbers.row("demand"), numbers.row("work"), numbers["speed"], numbers.row("arrival"), strict=True)
     gangs = tuple(RoundJob(int(d), work, speed, int(a)) for d, work, speed, a in rows)
     gpus = tuple(map(int, numbers.row("gpus")))
     priority = tuple(tuple(map(int, row)) for row in numbers["priority"])
-    return PackedCase(gangs, gpus, priority) if all(gang.usable(gpus) for gang in gangs) else None
+    return PackedCase(gangs, gpus, priority)
+
+
+def of_jobs(given: Hypothesis[RoundCase]) -> Hypothesis[PackedCase]:
+    """A hypothesis about the jobs and GPUs of a round."""
+    return Hypothesis(given.text, lambda case: given(RoundCase(case.gangs, case.gpus)))
+
+
+MAXIMAL = Hypothesis[PackedCase](
+    "in no round a waiting job fits on the idle GPUs; a job runs as a whole on one type, and may be preempted"
+)
 
 
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
@@ -147,6 +176,7 @@ PACKED = Space(
     },
     _packed,
     _some,
+    (of_jobs(sized), of_jobs(runnable), MAXIMAL, FULL_ROUNDS),
 )
 
 CLAIMS = (
@@ -154,6 +184,7 @@ CLAIMS = (
         key="fft/thm-4.2",
         place="Theorem 4.2",
         statement="Each job has been executed in at least one round within a constant time from its arrival.",
+        quote="Under FFT, each job has been executed in at least one round within a constant time from its arrival.",
         procedure=Growth(
             (2, 4, 8, 16, 32),
             together,
@@ -181,7 +212,7 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
-        instead="fft/thm-4.2-packed",
+        instead="fft/thm-4.2-one-gpu-jobs",
         proof=r"""
 Take two GPUs, a job of one GPU and one round, and a gang of two GPUs and one round that arrives in each of the rounds
 $0, \dots, n - 1$. In each of these rounds $K^* = 2$, which requires the gang, for any $\rho$ of the job. So the gang
@@ -189,12 +220,32 @@ runs and the job waits for $n$ rounds, with at most two jobs present.""",
         note="A policy without the constraint (7) could run the job at once.",
     ),
     Claim(
+        key="fft/rho-bounded",
+        place="section 4.2.5",
+        statement=r"$\rho_j(t)$ has an upper bound, which depends on the sizes of jobs and on the number of present "
+        "jobs.",
+        quote=r"Through this process, we can establish an upper bound for $\rho_j(t)$, which directly reflects the "
+        "amount of workload completed under FFT.",
+        procedure=Growth(
+            (2, 4, 8, 16, 32),
+            compensation_of_waiting,
+            "n*(n - 1) / 2",
+            "n",
+            "rho of a job of one GPU and one round, in fractions of the job",
+        ),
+        expected=ClaimVerdict.FALSE,
+        proof=r"""
+In the stream of `fft/thm-4.2-stream` two jobs are present in each of $n$ rounds, so that the job of one GPU has
+$\tau - a = \max(1,\, 2 / 2) = 1$. It waits, so round $t$ adds $\mu \cdot 1 = t$ to $\rho$: in $n$ rounds
+$\sum_{t < n} t = \frac{n (n - 1)}2$.""",
+        note="The step by which the paper proves Theorem 4.1.",
+    ),
+    Claim(
         key="fft/thm-4.2-packed",
         place="Theorem 4.2",
         statement=r"If in no round a waiting job fits on the idle GPUs, then $\text{wait}_j \sum_i \max(0, Y_i - d_j + "
         r"1) \le \sum_{k \ne j} d_k \lceil \max_i W_k / \theta_k^i \rceil$, on the left over the types that $j$ can "
-        "use, on the right over the jobs that arrive before the first run of $j$ and the types that they can use; "
-        "moves take no time.",
+        "use, on the right over the jobs that arrive before the first run of $j$ and the types that they can use.",
         procedure=ForAll(PACKED, bounded, ratio=tight, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text, simple_fractions
@@ -14,8 +15,9 @@ from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
 from hetopt.proofs.fft.round_cases import EXACT
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, hypothesis, integers, rationals
 from hetopt.simulation.simulator import simulate
 
 F = Fraction
@@ -72,15 +74,21 @@ class TwoJobSchedule:
         return sum(self.completion, F(0))
 
 
-def _schedule(numbers: CaseNumbers) -> TwoJobSchedule | None:
-    on = tuple(tuple(map(int, row)) for row in numbers["on"])
-    return TwoJobSchedule(numbers.row("minutes"), on) if all(a != b or not a for a, b in on) else None
+def _schedule(numbers: CaseNumbers) -> TwoJobSchedule:
+    return TwoJobSchedule(numbers.row("minutes"), tuple(tuple(map(int, row)) for row in numbers["on"]))
+
+
+@hypothesis("each job runs on at most one GPU at a time, and each GPU runs at most one job")
+def one_gpu_at_a_time(case: TwoJobSchedule) -> bool:
+    """No phase has a job on both GPUs."""
+    return all(a != b or not a for a, b in case.on)
 
 
 SCHEDULES = Space(
     {"phases": (0, 4)},
     {"minutes": TableShape(1, "phases", rationals(0, 3, 2, 4)), "on": TableShape("phases", 2, integers(0, 2))},
     _schedule,
+    hypotheses=(one_gpu_at_a_time,),
 )
 
 
@@ -145,12 +153,53 @@ $1/n$ of the time on each GPU). The quotient is $162 n^2 / (81 n^2 + 99 n + 2 - 
 *No schedule attains 2:* by the $i$-th completion $16 i$ epochs are done, at most 9 per minute; so every schedule takes
 at least $\frac{16}9 \cdot \frac{n(n+1)}2$ in total, and the quotient is at most $\frac{2n}{n+1}$."""
 
+
+def wrong_total() -> str:
+    """Check in sympy the closed forms by induction: start and step of each."""
+    import sympy
+
+    i = sympy.Symbol("i", positive=True, integer=True)
+
+    def power(n: Any) -> Any:
+        return sympy.Rational(-1, 8) ** n
+
+    def time(n: Any) -> Any:
+        return sympy.Rational(16, 9) + sympy.Rational(2, 9) * power(n - 1)
+
+    def end(n: Any) -> Any:
+        return 16 * n / 9 + sympy.Rational(16, 81) * (1 - power(n))
+
+    def total(n: Any) -> Any:
+        return 8 * n * (n + 1) / 9 + 16 * n / 81 + sympy.Rational(16, 729) * (1 - power(n))
+
+    first = sympy.Integer(1)
+    steps = {
+        "time on GPU0": (time(first) - 2, time(i + 1) - (16 - time(i)) / 8),
+        "completion": (end(first) - time(first), end(i + 1) - end(i) - time(i + 1)),
+        "total": (total(first) - end(first), total(i + 1) - total(i) - end(i + 1)),
+        "quotient": (0, 16 * i**2 / sympy.Integer(9) / total(i) - 162 * i**2 / (81 * i**2 + 99 * i + 2 - 2 * power(i))),
+    }
+    wrong = [name for name, parts in steps.items() if any(sympy.simplify(part) != 0 for part in parts)]
+    return f"wrong: {', '.join(wrong)}" if wrong else ""
+
+
+def wrong_bound() -> str:
+    """Check in sympy that 16 n^2 / 9 over 16 (1 + ... + n) / 9 is 2 n / (n + 1)."""
+    import sympy
+
+    n, i = sympy.symbols("n i", positive=True, integer=True)
+    ratio = 16 * n**2 / sympy.summation(16 * i, (i, 1, n))
+    return "" if sympy.simplify(ratio - 2 * n / (n + 1)) == 0 else f"it is {sympy.factor(ratio)}"
+
+
 CLAIMS = (
     Claim(
         key="fft/table-1-optimum",
         place="section 2.3, Table 1",
         statement="An optimal policy runs I0 on GPU0 and I1 on GPU1, and moves I1 to GPU0 when I0 is complete: no "
         "schedule of both jobs takes less than 23/4 minutes in total.",
+        quote="By contrast, an optimal policy is to assign $I_0$ to GPU₀ and $I_1$ to GPU₁ first, and migrate $I_1$ to "
+        "GPU₀ after $I_0$ finishes.",
         procedure=ForAll(SCHEDULES, no_better, ratio=lambda case: BEST / case.total),
         expected=ClaimVerdict.TRUE,
         proof=r"""
@@ -162,6 +211,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule attains it with 2 a
         key="fft/table-1-jct",
         place="section 2.3, Table 1",
         statement=r"This results in an overall JCT of $4 + (16 - 2)/8 = 5.75$ minutes.",
+        quote="This results in an overall JCT of $4 + (16-2)/8 = 5.75$ minutes",
         procedure=ByComputation(optimum),
         expected=ClaimVerdict.TRUE,
     ),
@@ -169,6 +219,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule attains it with 2 a
         key="fft/table-1-reduction",
         place="section 2.3, Table 1",
         statement="That is 20% less than under Gavel.",
+        quote="which is 20% less than that under Gavel.",
         procedure=ByComputation(reduction("20")),
         expected=ClaimVerdict.FALSE,
         policies=(),
@@ -188,6 +239,8 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule attains it with 2 a
         key="fft/gap-twice",
         place="section 2.3",
         statement="With more such jobs the gap can be up to twice as large: Gavel's total over that of the optimum.",
+        quote="If we proceed to increase the number of jobs, we can demonstrate that this gap can be up to twice as "
+        "large by repeating this analysis.",
         procedure=Growth(
             (2, 4, 8, 16, 64, 256, 1024),
             gap,
@@ -201,6 +254,10 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule attains it with 2 a
         expected=ClaimVerdict.TRUE,
         policies=("gavel-mean-completion-time",),
         proof=TWICE,
+        mechanical=(
+            by_sympy("the times on GPU0 and both totals", wrong_total),
+            by_sympy("the bound of the quotient", wrong_bound),
+        ),
         note="Read as the ratio of both totals. The limit is not attained. Gavel's total is that of constant rates; if "
         "Gavel decides again at each completion, it is the same, since all jobs complete at the same time.",
     ),

@@ -12,7 +12,14 @@ from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import CONFIRMED, PlayedRound, confirmed_by_library, play_rounds, rounds_picture
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+)
 
 F = Fraction
 
@@ -81,10 +88,22 @@ def independent(case: WorkUnitCase, *, normalise: bool) -> Finding:
     return Finding(F(-1), words, CONFIRMED, pictures, confirmed)
 
 
-def _jobs(numbers: CaseNumbers) -> WorkUnitCase | None:
+def _jobs(numbers: CaseNumbers) -> WorkUnitCase:
     rows = zip(numbers.row("work"), numbers.row("arrival"), strict=True)
     gangs = tuple(RoundJob(1, work, (F(1),), int(arrival)) for work, arrival in rows)
-    return WorkUnitCase(gangs, numbers.one("unit")) if min(gang.arrival for gang in gangs) == 0 else None
+    return WorkUnitCase(gangs, numbers.one("unit"))
+
+
+@hypothesis("rounds are counted from the first arrival on")
+def from_first_arrival(case: WorkUnitCase) -> bool:
+    """The first job arrives in round 0."""
+    return min(gang.arrival for gang in case.gangs) == 0
+
+
+@hypothesis("the number $u$ of new units per unit is positive")
+def positive_unit(case: WorkUnitCase) -> bool:
+    """Units can be exchanged."""
+    return case.unit > 0
 
 
 def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
@@ -102,6 +121,7 @@ UNITS = Space(
     },
     _jobs,
     _some,
+    (from_first_arrival, positive_unit),
 )
 
 CLAIMS = (

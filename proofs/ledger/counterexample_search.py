@@ -106,8 +106,11 @@ class CounterexampleSearch(Generic[C]):
                     break
             if time.perf_counter() > self.until or not self._shapes():
                 break
-        self.until = end
-        return None if self.found is None else self._least(*self.found)
+        if self.found is not None:
+            self.until = min(end, time.perf_counter() + max(PATIENCE, time.perf_counter() - began))
+            found, self.until = self._simplified(rng, *self.found), end
+            self.found = self._least(*found)
+        return self.found
 
     def _shapes(self) -> list[dict[str, int]]:
         """The shapes with fewer entries than the counterexample, or all."""
@@ -138,11 +141,11 @@ class CounterexampleSearch(Generic[C]):
         """Yield the new cases that meet the hypotheses, with their slacks, until a counterexample is found."""
         block: list[tuple[CaseNumbers, C]] = []
         for numbers in every:
-            if self._finished():
-                return
             key = numbers.key()
             if key in self.seen:
                 continue
+            if self._finished():
+                return
             self.seen[key] = float("inf")
             self.tried += 1
             case = self.space.case(numbers)
@@ -162,7 +165,8 @@ class CounterexampleSearch(Generic[C]):
             if finding.refutes:
                 self.found = block[i][0], finding
                 break
-            slacks[i] = max(0.0, float(finding.slack)) if finding.decided else 0.0
+            if self.screen is not None or not finding.decided:
+                slacks[i] = max(0.0, float(finding.slack))
         judged = [(numbers, slack) for (numbers, _), slack in zip(block, slacks, strict=True)]
         for numbers, slack in judged:
             self.seen[numbers.key()] = slack
@@ -227,6 +231,21 @@ class CounterexampleSearch(Generic[C]):
                 if slack < 0 and (finding := self.finding(case)).refutes:
                     return numbers, finding
         return None
+
+    def _simplified(self, rng: random.Random, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
+        """A counterexample of the same shape with simpler numbers, from further grids and draws."""
+        here = {name: self.space.size_of(numbers, name) for name in self.space.sizes}
+        levels = self.space.levels()
+        while time.perf_counter() < self.until:
+            draws = chain.from_iterable(
+                chain(self.space.level(here, 1 + i % levels, PER_DRAW, rng), self.space.structured(here, PER_DRAW, rng))
+                for i in range(levels)
+            )
+            least = self.space.weight(numbers)
+            smaller = self._first_refuting(other for other in draws if self.space.weight(other) < least)
+            if smaller is not None:
+                numbers, finding = self._shrunk(rng, *smaller)
+        return numbers, finding
 
     def _least(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
         """The smallest counterexample with at most as many entries and as large a sum, if few enough cases remain."""
