@@ -1,4 +1,4 @@
-"""The ledger in the docs: a page of claims for each paper, and the directive ``ledger-overview`` with the counts."""
+"""The ledger in the docs: pages of claims, of errata and of theorems in Coq, and the directive ``ledger-overview``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from hetopt.presentation.formatting import slug
-from hetopt.presentation.pages import fragment
-from hetopt.proofs.ledger.claim import PAPERS, QUICK
+from hetopt.presentation.pages import fragment, script
+from hetopt.proofs.ledger.claim import PAPERS, QUICK, Claim, ClaimVerdict
+from hetopt.proofs.ledger.claim_text import as_markdown
 from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 from hetopt.proofs.ledger.discovery import all_claims
-from hetopt.proofs.ledger.ledger_output import by_paper, claims_html, overview, totals
+from hetopt.proofs.ledger.kernel import KernelTheorem, theorems
+from hetopt.proofs.ledger.ledger_output import (
+    all_claims_table,
+    by_paper,
+    claims_html,
+    errata_html,
+    overview,
+    totals,
+)
 from hetopt.proofs.ledger.verification import DecidedClaim, decide_all
 
 PAGE = """# Claims of {heading}
@@ -29,6 +38,43 @@ PAGE = """# Claims of {heading}
 {claims}
 </div>
 ```
+"""
+
+ALL = """# All claims
+
+Every claim with its verdict and with what it is known by, to sort and to filter by paper, verdict and kind of proof.
+
+- **kernel-checked**: Coq's kernel checks a proof of the statement for all sizes, see [Theorems in Coq](theorems.md).
+- **mechanical core**: a written proof, whose algebra z3 or sympy decides.
+- **prose**: a written proof.
+- **one instance**: a counterexample, a worked example or a printed number, computed in fractions.
+- **search**: no proof; cases that were drawn and searched are evidence only.
+
+```{{raw}} html
+<div class="hetopt">
+{table}
+</div>
+<script>{script}</script>
+```
+"""
+
+ERRATA = """# What the four papers should say
+
+{count} statements and numbers that the papers print are false. This page quotes them, says why they fail, and gives the
+strongest version that is known to hold. Claims that hold as printed are not listed.
+
+```{{raw}} html
+<div class="hetopt">
+{errata}
+</div>
+```
+"""
+
+THEOREMS = """# Theorems in Coq
+
+{intro}
+
+{theorems}
 """
 
 
@@ -48,12 +94,42 @@ def page(key: str, own: list[DecidedClaim]) -> str:
 
 
 def write(app: Sphinx) -> None:
-    """Write a page per paper into ``theory/``."""
-    papers = by_paper(decided())
-    for key, paper in PAPERS.items():
-        path, text = Path(app.srcdir) / f"theory/claims-{slug(paper.name.lower())}.md", page(key, papers[paper.name])
+    """Write the generated pages into ``theory/``."""
+    papers, folder = by_paper(decided()), Path(app.srcdir) / "theory"
+    pages = {f"claims-{slug(paper.name.lower())}": page(key, papers[paper.name]) for key, paper in PAPERS.items()}
+    wrong = [one for one in decided() if one.claim.printed and one.evidence.verdict is ClaimVerdict.FALSE]
+    table = fragment("table", all_claims_table(decided(), link))
+    pages |= {
+        "all-claims": ALL.format(table=table, script=script("tables.js")),
+        "errata": ERRATA.format(count=len(wrong), errata=errata_html(decided(), link)),
+        "theorems": theorems_page((folder / "theorems-intro.txt").read_text()),
+    }
+    for name, text in pages.items():
+        path = folder / f"{name}.md"
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
+
+
+def link(claim: Claim) -> str:
+    """The address of a claim, from another page of the theory."""
+    return f"claims-{slug(claim.paper.lower())}.html#{slug(claim.key)}"
+
+
+def theorem_text(theorem: KernelTheorem) -> str:
+    """A theorem in Markdown: its claims, its sentence and its statement."""
+    claims = ", ".join(f"[{key}]({link(all_claims()[key])})" for key in theorem.claims)
+    refutes = "refutes " if theorem.refutes else ""
+    sentence = theorem.sentence[0].upper() + theorem.sentence[1:]
+    return f"**{theorem.name}** ({refutes}{claims}). {as_markdown(sentence)}\n\n```coq\n{theorem.statement}.\n```\n"
+
+
+def theorems_page(intro: str) -> str:
+    """The page of theorems, file by file."""
+    parts = []
+    for file in dict.fromkeys(theorem.file for theorem in theorems()):
+        own = [theorem for theorem in theorems() if theorem.file == file]
+        parts.append(f"## {file}.v\n\n" + "\n".join(map(theorem_text, own)))
+    return THEOREMS.format(intro=intro, theorems="\n".join(parts))
 
 
 class Overview(SphinxDirective):

@@ -47,7 +47,7 @@ def verify(
         float | None,
         Option(
             help="Search for counterexamples per claim or property; 0: none.",
-            show_default="60; 4 with --policy; 0 with --quick",
+            show_default="60; 4 with --policy; 0 with --quick; 600 in total with --attack",
         ),
     ] = None,
     seed: Annotated[int, Option(help="Seed of drawing and searching.")] = 0,
@@ -66,6 +66,10 @@ def verify(
     ] = False,
     kernel: Annotated[
         bool, Option("--kernel/--no-kernel", help="Check the theorems about these claims with Coq's kernel instead.")
+    ] = False,
+    attack: Annotated[
+        bool,
+        Option("--attack/--no-attack", help="Attack the true claims by second methods instead, --seconds in total."),
     ] = False,
     as_json: AsJson = False,
     html: Annotated[
@@ -97,6 +101,10 @@ def verify(
         _test_policies(listed(policy, "--policy"), settings, effort, processes, as_json, html, markdown)
     elif settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
+    elif attack:
+        if html or keep or kernel or show:
+            raise InvalidOption("--attack writes no files; leave out --html, --keep, --kernel and --list")
+        _attack(select_claims(claims or ()), seconds, seed, processes, as_json)
     elif kernel:
         if html or keep:
             raise InvalidOption("--kernel writes no files; leave out --html and --keep")
@@ -153,6 +161,45 @@ def _check_theorems(claims: Sequence[Claim], as_json: bool) -> None:
         text = f"{counted(len(checks), 'theorem')} about {counted(len(keys), 'claim')}; axioms: {', '.join(axioms)}"
         terminal_tables.print_text(f"{text}; {format_duration(time.perf_counter() - began)}")
     if any(check.why for check in checks):
+        raise typer.Exit(1)
+
+
+def _attack(claims: Sequence[Claim], seconds: float | None, seed: int, jobs: int, as_json: bool) -> None:
+    """Attack the true claims among these, and print what the adversaries found and cannot see."""
+    from hetopt.presentation import terminal_tables
+    from hetopt.presentation.tables import Cell, Column, Mark
+    from hetopt.proofs.ledger import attack
+    from hetopt.proofs.ledger.claim import ClaimVerdict
+
+    true = [claim for claim in claims if claim.expected is ClaimVerdict.TRUE]
+    found, results = dict[str, attack.Attack](), attack.attack_all(true, seconds, seed, jobs)
+    with _long_work(results, len(true), "claim") as work:
+        for result in results:
+            work.update(result.key)
+            found[result.key] = result
+    attacks = [found[claim.key] for claim in true]
+    if as_json:
+        console.print_json([attack.attack_as_dict(one) for one in attacks])
+    else:
+        rows = [
+            (
+                one.key,
+                one.method,
+                Cell(f"{one.cases:,}", one.cases),
+                Cell(one.outcome, mark=Mark.BAD if one.succeeded else Mark.QUIET if one.why else Mark.GOOD),
+                one.blind,
+            )
+            for one in attacks
+        ]
+        columns: list[Column | str] = ["claim", "attacked by", Column("cases"), "outcome", "cannot see"]
+        terminal_tables.show(table_of(columns, rows), most=None)
+        done = [one for one in attacks if not one.why]
+        cases, bad = sum(one.cases for one in done), sum(one.succeeded for one in done)
+        terminal_tables.print_text(
+            f"{counted(len(done), 'true claim')} attacked in {cases:,} cases, {len(attacks) - len(done)} not; "
+            f"{bad} refuted or in dispute"
+        )
+    if any(one.succeeded for one in attacks):
         raise typer.Exit(1)
 
 

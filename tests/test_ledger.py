@@ -17,7 +17,16 @@ from hetopt.errors import InvalidInstance, InvalidOption, UnknownName, UnusableF
 from hetopt.plugins import CLAIMS
 from hetopt.presentation.formatting import slug
 from hetopt.proofs.ledger import counterexample_files
-from hetopt.proofs.ledger.claim import QUICK, Claim, ClaimEvidence, ClaimVerdict, Effort, Finding, ProofCheck
+from hetopt.proofs.ledger.claim import (
+    QUICK,
+    Claim,
+    ClaimEvidence,
+    ClaimVerdict,
+    Counterexample,
+    Effort,
+    Finding,
+    ProofCheck,
+)
 from hetopt.proofs.ledger.counterexample_files import instance_of, store_counterexample, stored_names
 from hetopt.proofs.ledger.discovery import all_claims, select_claims
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
@@ -32,8 +41,8 @@ from hetopt.proofs.ledger.procedures import (
     compare_values,
     rounds_to,
 )
-from hetopt.proofs.ledger.space import Space, TableShape, integers
-from hetopt.proofs.ledger.verification import decide, decide_all
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+from hetopt.proofs.ledger.verification import decide, decide_all, strongest
 from hetopt.proofs.properties import property_matrix
 from hetopt.proofs.properties.property_matrix import known_counterexamples
 
@@ -155,6 +164,19 @@ def test_growth_needs_the_limit_of_its_formula() -> None:
     doubles = Growth((1, 2, 4), lambda n: F(2 * n), "2*n", "n", "ratio")
     assert decide(claim(replace(doubles, bound="log(8*n)")), FAST).verdict is ClaimVerdict.FALSE
     assert decide(claim(replace(doubles, bound="3*n")), FAST).verdict is ClaimVerdict.OPEN
+
+
+def test_of_several_searches_the_smallest_counterexample_counts() -> None:
+    procedure = at_most(7)
+    found = [
+        ClaimEvidence(ClaimVerdict.FALSE, "x", {"searched": 10}, Counterexample(numbers, None, Finding(F(-1), "x")))
+        for numbers in (CaseNumbers.of(a=[F(9), F(9)]), CaseNumbers.of(a=[F(8)]), CaseNumbers.of(a=[F(9)]))
+    ]
+    none = ClaimEvidence(ClaimVerdict.TRUE, "x", {"searched": 12})
+    best = strongest(claim(procedure), [none, *found])
+    assert best.counterexample == found[1].counterexample
+    assert best.tried == {"searched": 42}
+    assert strongest(claim(procedure), [none]) == none
 
 
 def test_what_cannot_be_tested_says_why() -> None:

@@ -91,13 +91,15 @@ class Cell:
 class Column:
     """A column of a table: its heading with the unit of its numbers, and their meaning, a phrase below the table.
 
-    Words (``text``) are aligned to the left and, if they are sentences, wrapped.
+    Words (``text``) are aligned to the left and, if they are sentences, wrapped. On pages, rows can be selected by the
+    few values of a column of ``choices``.
     """
 
     name: str
     unit: str = ""
     meaning: str = ""
     text: bool = False
+    choices: bool = False
 
 
 @dataclass(frozen=True)

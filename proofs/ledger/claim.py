@@ -55,18 +55,35 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper of the ledger: its name, its heading, and the default policies of its claims."""
+    """A paper of the ledger: its name, its heading, the default policies of its claims, and the reference."""
 
     name: str
     heading: str
     policies: tuple[str, ...] = ()
+    reference: str = ""
 
 
 PAPERS = {
-    "oef": Paper("OEF", "OEF"),
-    "fft": Paper("FFT", "FFT", ("fft",)),
-    "hadar": Paper("Hadar", "Hadar and HadarE"),
-    "asrpt": Paper("A-SRPT", "A-SRPT", ("asrpt",)),
+    "oef": Paper(
+        "OEF",
+        "OEF",
+        reference="Mo and Xu, Optimal Resource Efficiency with Fairness in Heterogeneous GPU Clusters",
+    ),
+    "fft": Paper(
+        "FFT", "FFT", ("fft",), "Mo, Xu and Lau, Fast and Fair Training for Deep Learning in Heterogeneous GPU Clusters"
+    ),
+    "hadar": Paper(
+        "Hadar",
+        "Hadar and HadarE",
+        reference="Sultana et al., Resource Heterogeneity-Aware and Utilization-Enhanced Scheduling for Deep Learning "
+        "Clusters",
+    ),
+    "asrpt": Paper(
+        "A-SRPT",
+        "A-SRPT",
+        ("asrpt",),
+        "Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling in GPU Clusters",
+    ),
 }
 """First part of the keys of claims -> paper, in the order of the ledger."""
 
@@ -334,6 +351,11 @@ class Claim:
         object.__setattr__(self, "paper", self.paper or paper.name)
         if self.policies is None:
             object.__setattr__(self, "policies", paper.policies)
+
+    @property
+    def source(self) -> str:
+        """The paper and the place that the claim is from, or that it corrects or refines."""
+        return f"{self.paper}, {self.place}"
 
     @property
     def hypotheses(self) -> tuple[str, ...]:

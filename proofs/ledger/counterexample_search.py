@@ -96,6 +96,7 @@ class CounterexampleSearch(Generic[C]):
         """Search until the time limit; return a counterexample, as small as time allows, or None."""
         rng, began, end = random.Random(self.seed), time.perf_counter(), self.until
         for turn in count(1):
+            tried = self.tried
             for sizes in self._shapes():
                 self._search(sizes, turn, rng)
                 if self.found is not None:
@@ -104,7 +105,8 @@ class CounterexampleSearch(Generic[C]):
                     break
                 if time.perf_counter() > self.until:
                     break
-            if time.perf_counter() > self.until or not self._shapes():
+            exhausted = self.tried == tried and turn > self.space.levels()
+            if exhausted or time.perf_counter() > self.until or not self._shapes():
                 break
         if self.found is not None:
             self.until = min(end, time.perf_counter() + max(PATIENCE, time.perf_counter() - began))
@@ -205,8 +207,7 @@ class CounterexampleSearch(Generic[C]):
         """Shrink the counterexample by single changes, then by several changes at once."""
         moved = True
         while moved and time.perf_counter() < self.until:
-            lighter = (n for n in self._simpler(numbers, rng) if self.space.weight(n) < self.space.weight(numbers))
-            smaller = self._first_refuting(lighter)
+            smaller = self._first_refuting(self._lighter(self._simpler(numbers, rng), numbers))
             moved = smaller is not None
             if smaller is not None:
                 numbers, finding = smaller
@@ -217,6 +218,15 @@ class CounterexampleSearch(Generic[C]):
         yield from self.space.smaller(numbers)
         for i in range(RANDOM_CHANGES):
             yield self.space.randomly_changed(numbers, 2 + i % 2, rng)
+
+    def _lighter(self, every: Iterable[CaseNumbers], numbers: CaseNumbers) -> Iterator[CaseNumbers]:
+        """Those with a smaller weight, until the time limit."""
+        weight = self.space.weight(numbers)
+        for other in every:
+            if time.perf_counter() > self.until:
+                return
+            if self.space.weight(other) < weight:
+                yield other
 
     def _first_refuting(self, every: Iterable[CaseNumbers]) -> tuple[CaseNumbers, Finding] | None:
         """The first counterexample, or None; a screen estimates some cases at once."""
@@ -241,8 +251,7 @@ class CounterexampleSearch(Generic[C]):
                 chain(self.space.level(here, 1 + i % levels, PER_DRAW, rng), self.space.structured(here, PER_DRAW, rng))
                 for i in range(levels)
             )
-            least = self.space.weight(numbers)
-            smaller = self._first_refuting(other for other in draws if self.space.weight(other) < least)
+            smaller = self._first_refuting(self._lighter(draws, numbers))
             if smaller is not None:
                 numbers, finding = self._shrunk(rng, *smaller)
         return numbers, finding

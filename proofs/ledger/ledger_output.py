@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hetopt.checks import counted
@@ -11,7 +11,7 @@ from hetopt.data.rationals import number_text
 from hetopt.presentation.console import versions
 from hetopt.presentation.formatting import MISSING, slug
 from hetopt.presentation.tables import SIGNS, Cell, Column, Mark, Table, joined, number_column, table_of
-from hetopt.proofs.ledger.claim import HEADINGS, ClaimVerdict, Counterexample, Effort
+from hetopt.proofs.ledger.claim import HEADINGS, PAPERS, Claim, ClaimVerdict, Counterexample, Effort
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.kernel import by_claim
@@ -79,6 +79,26 @@ def verdicts(decided: Sequence[DecidedClaim], title: str) -> Table:
     )
 
 
+def all_claims_table(decided: Sequence[DecidedClaim], link: Callable[[Claim], str]) -> Table:
+    """A row per claim: its key with a link, paper, place, verdict, and how it is known."""
+    columns: list[Column | str] = [
+        "claim",
+        *(Column(name, text=True, choices=True) for name in ("paper", "verdict", "known by")),
+        "place",
+    ]
+    rows = (
+        (
+            Cell(one.claim.key, link=link(one.claim)),
+            one.claim.paper,
+            Cell(one.label, mark=MARKS[one.evidence.verdict]),
+            one.known.value,
+            one.claim.place + ("" if one.claim.printed else ", not printed"),
+        )
+        for one in decided
+    )
+    return table_of(columns, rows)
+
+
 def values_table(values: Mapping[str, tuple[str, str]]) -> Table:
     """Quantities as printed and as computed."""
     rows = ((name, *pair) for name, pair in values.items())
@@ -93,6 +113,7 @@ def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
         "claim": claim.key,
         "paper": claim.paper,
         "place": claim.place,
+        "source": claim.source,
         "quote": claim.quote or None,
         "statement": claim.statement,
         "hypotheses": list(claim.hypotheses),
@@ -137,6 +158,19 @@ def claims_html(decided: Sequence[DecidedClaim]) -> str:
     return _render("claims.html.j2", decided, decided=decided)
 
 
+def errata_html(decided: Sequence[DecidedClaim], link: Callable[[Claim], str]) -> str:
+    """What is false as printed, paper by paper, and what holds instead, as HTML; ``link`` leads to a claim."""
+    return _render(
+        "errata.html.j2",
+        decided,
+        papers=by_paper(decided),
+        headings=HEADINGS,
+        references={paper.name: paper.reference for paper in PAPERS.values()},
+        known={one.claim.key: one.known.value for one in decided},
+        link=link,
+    )
+
+
 def ledger_page(decided: Sequence[DecidedClaim], effort: Effort, seconds: float) -> str:
     """The page as HTML; ``seconds`` is the time that the decisions took."""
     return _render(
@@ -145,6 +179,7 @@ def ledger_page(decided: Sequence[DecidedClaim], effort: Effort, seconds: float)
         title="What the papers claim, and what is true",
         versions=versions(),
         overview=overview(decided),
+        table=all_claims_table(decided, lambda claim: f"#{slug(claim.key)}"),
         papers=by_paper(decided),
         headings=HEADINGS,
         effort=effort,

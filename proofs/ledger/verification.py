@@ -11,6 +11,7 @@ from hetopt.parallel import run_parallel
 from hetopt.proofs.ledger.claim import Claim, ClaimEvidence, ClaimVerdict, Effort, Known
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.kernel import by_claim
+from hetopt.proofs.ledger.procedures import universal_part
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,35 @@ def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Genera
     Parameters
     ----------
     jobs:
-        Number of processes; with 1 everything runs in this process, as claims without an entry point require.
+        Number of processes; with 1 everything runs in this process, as claims without an entry point require. Processes
+        beyond the number of claims search with further seeds, and the smallest counterexample counts.
     """
-    if jobs <= 1 or len(claims) <= 1:
+    known = {claim.key: claim for claim in claims}
+    copies = max(1, jobs // max(1, len(known))) if effort.seconds else 1
+    registered = copies == 1 or all(key in all_claims() for key in known)
+    if jobs <= 1 or not known or (len(known) == 1 and copies == 1) or not registered:
         for claim in claims:
             yield DecidedClaim(claim, decide(claim, effort))
         return
-    known = {claim.key: claim for claim in claims}
-    for (key, _), evidence in run_parallel(_decide_by_key, [(key, effort) for key in known], min(jobs, len(claims))):
-        yield DecidedClaim(known[key], evidence)
+    tasks = [(key, replace(effort, seed=effort.seed + i)) for key in known for i in range(copies)]
+    found: dict[str, list[ClaimEvidence]] = {}
+    for (key, _), evidence in run_parallel(_decide_by_key, tasks, min(jobs, len(tasks))):
+        found.setdefault(key, []).append(evidence)
+        if len(found[key]) == copies:
+            yield DecidedClaim(known[key], strongest(known[key], found[key]))
+
+
+def strongest(claim: Claim, found: Sequence[ClaimEvidence]) -> ClaimEvidence:
+    """The evidence with the smallest counterexample, or any; with the cases that all of them tried."""
+    universal = universal_part(claim.procedure)
+
+    def size(evidence: ClaimEvidence) -> tuple[int, ...]:
+        case = evidence.counterexample
+        return (1,) if case is None or universal is None else (0, *universal.space.weight(case.numbers))
+
+    best = min(found, key=size)
+    searched = sum(evidence.tried.get("searched", 0) for evidence in found)
+    return replace(best, tried={**best.tried, "searched": searched} if searched else best.tried)
 
 
 def _decide_by_key(key: str, effort: Effort) -> ClaimEvidence:

@@ -37,11 +37,21 @@
     if (rows.length < 15) continue;
     const box = make("input", {type: "search", className: "filter", placeholder: "Filter rows", ariaLabel: "Filter rows"});
     const none = make("span", {className: "quiet", role: "status"});
-    box.addEventListener("input", () => {
-      const wanted = box.value.toLowerCase();
-      for (const row of rows) row.hidden = !shown(row).includes(wanted);
-      none.textContent = rows.every((row) => row.hidden) ? ` No row matches “${box.value}”.` : "";
+    const value = (row, column) => row.cells[column].firstChild.textContent.trim();
+    const choices = [...list.parentNode.querySelectorAll(":scope > thead th[data-choices]")].map(({cellIndex: column, textContent}) => {
+      const select = make("select", {className: "filter", ariaLabel: textContent});
+      const values = [...new Set(rows.map((row) => value(row, column)))].sort();
+      select.append(new Option(`${textContent}: all`, ""), ...values.map((text) => new Option(text, text)));
+      return {select, column};
     });
-    (list.closest(".scroll") || list).before(box, none);
+    const update = () => {
+      const wanted = box.value.toLowerCase();
+      const chosen = (row) => choices.every(({select, column}) => !select.value || value(row, column) === select.value);
+      for (const row of rows) row.hidden = !(shown(row).includes(wanted) && chosen(row));
+      const count = rows.filter((row) => !row.hidden).length;
+      none.textContent = count === rows.length ? "" : count ? ` ${count} of ${rows.length} rows` : " No row matches.";
+    };
+    for (const one of [box, ...choices.map(({select}) => select)]) one.addEventListener("input", update);
+    (list.closest(".scroll") || list).before(box, ...choices.map(({select}) => select), none);
   }
 })();

@@ -1,0 +1,77 @@
+"""Attacks on true claims: an adversary that finds a violation, or disputes the checker, is reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from hetopt.proofs.ledger import attack as attacks
+from hetopt.proofs.ledger.attack import Adversary, attack
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.discovery import all_claims
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll
+from hetopt.proofs.ledger.space import Space, TableShape, integers
+
+F = Fraction
+SPACE = Space({"n": (1, 3)}, {"a": TableShape(1, "n", integers(1, 9))}, lambda numbers: numbers.row("a"))
+
+
+def claim(most: int) -> Claim:
+    """The sum is at most ``most``, as the checker decides it; the largest sum is 27."""
+    return Claim(
+        "oef/of-the-test",
+        "a test",
+        f"sum <= {most}",
+        ForAll(SPACE, lambda case: Finding(F(most - sum(case)), "")),
+        ClaimVerdict.TRUE,
+        proof="x",
+    )
+
+
+def adversary(monkeypatch: pytest.MonkeyPatch, most: int, blind: str = "") -> None:
+    """Let an adversary decide whether the sum is at most ``most``."""
+    own = Adversary("adding up", lambda case: most - float(sum(case)), blind)
+    monkeypatch.setattr(attacks, "adversaries", lambda: {"oef/of-the-test": own})
+
+
+def test_what_holds_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    adversary(monkeypatch, 27, "sums above 27")
+    found = attack(claim(27), 0.2)
+    assert (found.outcome, found.blind, found.method) == ("stands", "sums above 27", "adding up")
+    assert not found.succeeded
+    assert found.cases
+
+
+def test_a_violation_that_the_checker_confirms(monkeypatch: pytest.MonkeyPatch) -> None:
+    adversary(monkeypatch, 20)
+    found = attack(claim(20), 60)
+    assert found.violated
+    assert not found.disputed
+    assert "by adding up" in found.outcome
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(20, 27), (27, 20)])
+def test_a_dispute_in_either_direction(monkeypatch: pytest.MonkeyPatch, theirs: int, ours: int) -> None:
+    adversary(monkeypatch, theirs)
+    found = attack(claim(ours), 60)
+    assert found.disputed
+    assert not found.violated
+    assert found.succeeded
+
+
+def test_what_is_not_attacked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    adversary(monkeypatch, 27)
+    false = replace(claim(27), expected=ClaimVerdict.FALSE)
+    one = replace(claim(27), procedure=ByComputation(lambda: Computation(())))
+    other = replace(claim(27), key="oef/another")
+    whys = [attack(this, 0.1).why for this in (false, one, other)]
+    assert whys == ["not a true claim", "about one instance or a family, not about all cases", "no adversary"]
+
+
+def test_adversaries_are_of_true_claims_about_all_cases() -> None:
+    claims = all_claims()
+    for key in attacks.adversaries():
+        assert claims[key].expected is ClaimVerdict.TRUE, key
+        assert isinstance(claims[key].procedure, ForAll), key
