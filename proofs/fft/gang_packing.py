@@ -306,15 +306,15 @@ all run, on $\sum_j d_j$.""",
     Claim(
         key="fft/packing-partition",
         place="section 4.2.4",
-        statement=r"Positive integers $d_1, \dots, d_n \le h$ with sum $2h$ can be partitioned into two sets of equal sum "
-        "if and only if $K^* = h$ for gangs of these demands on $h$ GPUs of one type.",
+        statement=r"Positive integers $d_1, \dots, d_n \le h$ with sum $2h$ can be partitioned into two sets of equal "
+        "sum if and only if $K^* = h$ for gangs of these demands on $h$ GPUs of one type.",
         procedure=ForAll(
             Space({"n": (2, 7)}, {"number": TableShape(1, "n", integers(1, 9))}, _numbers, None, (even_sum,)), halves
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""
-All $h$ GPUs are in use if and only if the demands of the gangs that run sum to $h$, and then those of the others do.""",
+All $h$ GPUs are in use if and only if the demands of the gangs that run sum to $h$; then those of the others do, too.""",
     ),
     Claim(
         key="fft/packing-hard",

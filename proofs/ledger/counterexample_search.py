@@ -98,8 +98,9 @@ class CounterexampleSearch(Generic[C]):
         for turn in count(1):
             tried = self.tried
             for sizes in self._shapes():
+                known = self.found
                 self._search(sizes, turn, rng)
-                if self.found is not None:
+                if self.found is not None and self.found is not known:
                     self.found = self._shrunk(rng, *self.found)
                     self.until = min(end, time.perf_counter() + max(PATIENCE, time.perf_counter() - began))
                     break

@@ -11,6 +11,8 @@ from hetopt.presentation.pages import render
 from hetopt.presentation.tables import Cell, Column, Mark, table_of
 from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.claim_text import as_markdown
+from hetopt.proofs.ledger.discovery import all_claims
+from hetopt.proofs.ledger.kernel import by_claim
 from hetopt.proofs.ledger.ledger_output import counterexample_as_dict
 from hetopt.proofs.properties.property_checks import PROPERTIES
 from hetopt.proofs.properties.property_matrix import CellOutcome, MatrixCell, MatrixRow
@@ -63,7 +65,9 @@ def _name(row: MatrixRow) -> str:
 def _explanation(cell: MatrixCell) -> str:
     if cell.counterexample is not None:
         return cell.counterexample.finding.explanation
-    return cell.why or cell.about.statement + (f" ({cell.proved})" if cell.proved else "")
+    given = all_claims()[cell.proved].hypotheses if cell.proved else ()
+    proof = f" ({'; '.join((cell.proved, *given))})" if cell.proved else ""
+    return cell.why or cell.about.statement + proof
 
 
 def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
@@ -77,7 +81,23 @@ def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
         settings=_effort(effort),
         signs=SIGNS,
         as_markdown=as_markdown,
+        slug=slug,
+        claim_link=_claim_link,
+        known=lambda key: "kernel-checked" if key in by_claim() else "with a written proof",
+        hypotheses=_hypotheses,
     )
+
+
+def _claim_link(key: str) -> str:
+    """The link from the page of the matrix to a claim of the docs."""
+    paper = all_claims()[key].paper
+    return f"[{key}](claims-{slug(paper.lower())}.md#{slug(key)})"
+
+
+def _hypotheses(key: str) -> str:
+    """The hypotheses of a claim in Markdown."""
+    given = all_claims()[key].hypotheses
+    return f", if {as_markdown('; '.join(given))}" if given else ""
 
 
 def _effort(effort: Effort) -> str:
