@@ -91,6 +91,8 @@ def simulated(key: str, predicted: float | None = None, **how: Any) -> list[floa
         ("lemma-2", None, {"round_seconds": 1.0}, [2]),
         ("lemma-2", None, {}, [F(5, 4)]),
         ("lemma-2-slow-inside", 0.0, {}, [5]),
+        ("eq-11", None, {}, [F(5, 4), F(3, 2)]),
+        ("eq-12-slots", None, {"round_seconds": 1.0}, [2]),
         ("thm-1", None, {}, [F(5, 4), F(3, 2), F(7, 4), 2]),
         ("thm-1-short-jobs", 1.0, {}, [F(17, 32)]),
         ("thm-1-slow-inside", None, {}, [F(25, 3)]),

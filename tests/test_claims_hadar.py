@@ -100,7 +100,6 @@ def test_schedules_run_in_no_slot_too_many() -> None:
     case = case_of(
         CaseNumbers.read({"gpus": [[1, 1]], "worth": [[1]], "work": [[2]], "speed": [[1, 2]], "slots": [[2]]})
     )
-    assert case is not None
     assert {one.uses for one in case.schedules[0]} == {((0, 0, 1), (1, 0, 1)), ((0, 1, 1),), ((1, 1, 1),)}
 
 
@@ -151,7 +150,6 @@ def test_the_dual_objective_by_hand(case: problem_equivalence.PricedCase) -> Non
 def test_states_by_hand() -> None:
     """Two jobs on one GPU: the first call, two for the second job, and two after it."""
     case = case_of(CaseNumbers.read({"gpus": [[1]], "worth": [[1, 1]]}))
-    assert case is not None
     assert algorithm_2.states(case) == 5
     recursion = TakeOrSkip.of(case)
     recursion.as_printed(0, (), (0,))
@@ -208,7 +206,6 @@ def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cost_relation.growth_of(run, run.relation)[0] > 0
     assert cost_relation.growth_of(run, ONE)[0] == -F(13, 2)
     two_jobs = case_of(CaseNumbers.read({"gpus": [[2]], "worth": [[1, 1]]}))
-    assert two_jobs is not None
     (run,) = runs(two_jobs, exact_prices.printed_prices(two_jobs))
     rises = [1 - run.growth(step) for step in run.steps]
     assert cost_relation.growth_of(run, ONE)[0] == rounded_towards_zero(min(rises)) < rounded_towards_zero(max(rises))
@@ -244,7 +241,6 @@ def test_utilities_that_always_just_pay(base: Fraction, gpus: int) -> None:
     worth = ratio_families.rising(base, gpus)
     case = in_one_slot(worth, gpus)
     prices = proven_prices(case)
-    assert prices is not None
     assert prices.steepness == base ** (gpus - 1)
     assert competitive_ratio.step_factor(prices) == ratio_families.alpha(gpus, base) * ONE
     (run,) = runs(case, prices, check_capacity=False)
@@ -262,7 +258,6 @@ def test_the_sharper_factor_by_hand() -> None:
     """Utilities 1, 4 and 4 on 2 GPUs: a price of 1/4, then 4 (the ratio is 16, delta 1/2); ALG is 1, alpha' 30."""
     case = in_one_slot((F(1), F(4), F(4)), 2)
     prices = proven_prices(case)
-    assert prices is not None
     assert (prices.steepness, prices.delta) == (16, F(1, 2))
     assert competitive_ratio.step_factor(prices) == 30 * ONE
     assert ratio_families.used_factor(case) == F(258, 1000)  # 8 / 31

@@ -54,7 +54,6 @@ def test_printed_prices_and_runs_are_those_of_the_library(case: SlotCase) -> Non
 @given(cases(admission_prices.PROVEN))
 def test_proven_prices_and_runs_are_those_of_the_library(case: SlotCase) -> None:
     prices = exact_prices.proven_prices(case)
-    assert prices is not None
     found = hadar.Irrevocable()(problem_of(case))
     assert float(prices.delta) == pytest.approx(found.prices.delta, rel=EQUAL)
     assert 2 * float(competitive_ratio.step_factor(prices)) == pytest.approx(found.prices.factor, rel=EQUAL)
@@ -95,14 +94,12 @@ def test_all_ties_are_runs_but_for_like_cells() -> None:
     """Three GPUs of unlike types or servers to choose from; two of them are alike."""
     tables = {"gpus": [[1, 1], [1, 0]], "worth": [[1]], "speed": [[1, 1]]}
     case = case_of(CaseNumbers.read(tables))
-    assert case is not None
     assert {run.used for run in runs(case, exact_prices.printed_prices(case))} == {(0, 0, 1), (0, 1, 0)}
 
 
 @pytest.mark.parametrize(("worth", "holds"), [(worth, worth < 7) for worth in range(2, 10)])
 def test_seven_is_the_smallest_whole_number_against_theorem_2(worth: int, holds: bool) -> None:
     case = case_of(CaseNumbers.read({"gpus": [[1]], "worth": [[1, worth]]}))
-    assert case is not None
     assert (competitive_ratio.as_printed(case).slack >= 0) == holds == (worth <= 2 * ln(4 * worth))
 
 

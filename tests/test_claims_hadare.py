@@ -27,7 +27,7 @@ from hetopt.proofs.hadar import (
     heterogeneity_table,
     motivating_example,
 )
-from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space
+from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, longer
 from hetopt.proofs.ledger.space import integers
 from hetopt.tolerances import EQUAL, PROVEN
 
@@ -48,7 +48,7 @@ def utilisation(instance: hetopt.Instance, copies_: int | None) -> float:
 
 
 @FEW
-@given(cases(copy_space(n=(1, 4), copies=integers(1, 4), longer=False)))
+@given(cases(copy_space(n=(1, 4), copies=integers(1, 4))))
 def test_utilisation_is_that_of_the_simulator(case: CopyCase) -> None:
     for x in range(1, case.n + 1):
         fastest = case.fastest[:x]
@@ -89,7 +89,7 @@ def test_theorem_3_of_the_project() -> None:
 
 
 @FEW
-@given(cases(copy_space(n=(2, 3), m=(1, 3), speeds=integers(1, 3), works=integers(1, 6))))
+@given(cases(copy_space(longer, n=(2, 3), m=(1, 3), speeds=integers(1, 3), works=integers(1, 6))))
 def test_busy_assignments_one_by_one(case: CopyCase) -> None:
     """The corollary by plain recursion over what each node does next, without a memory."""
 

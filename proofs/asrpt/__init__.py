@@ -10,6 +10,8 @@ from hetopt.proofs.asrpt import (
     iteration_bounds,
     iteration_equations,
     lemmas,
+    prediction_errors,
+    proof_steps,
     queue_order,
     reported_results,
 )
@@ -27,6 +29,8 @@ def claims() -> tuple[Claim, ...]:
         hardness,
         lemmas,
         approximation_ratio,
+        proof_steps,
+        prediction_errors,
         reported_results,
     )
     return tuple(claim for part in parts for claim in part.CLAIMS)

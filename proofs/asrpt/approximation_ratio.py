@@ -7,9 +7,30 @@ from fractions import Fraction
 
 from hetopt.models.asrpt.fleet import Fleet, PredictedJob, TypeOption
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.proofs.asrpt import bound_algebra
 from hetopt.proofs.asrpt.bound_sides import bound, theorem_1
-from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED, SLOW, WRONG, holds, with_one_more
-from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, Runs, asrpt, overfull, scheduling_space, total_completion
+from hetopt.proofs.asrpt.lemmas import (
+    CONTINUOUS,
+    FEW_ITERATIONS,
+    LONGEST,
+    SLOTS,
+    SLOW,
+    SLOW_INSIDE,
+    holds,
+    with_one_more,
+    wrong_predictions,
+)
+from hetopt.proofs.asrpt.scheduling_cases import (
+    PREDICTED,
+    WHOLE_SLOTS,
+    PlacedRun,
+    Runs,
+    asrpt,
+    at_least_one_iteration,
+    overfull,
+    scheduling_space,
+    total_completion,
+)
 from hetopt.proofs.asrpt.single_machine import srpt
 from hetopt.proofs.asrpt.staged_cases import servers_of, staged_job
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
@@ -28,17 +49,20 @@ Plain = tuple[int, Fraction]
 # -- families of jobs without communication, on one server, all present at the start ---------------------------------
 
 
-def run_plain(gpus: int, jobs: Sequence[Plain], *, slots: bool = False) -> Runs:
-    """A-SRPT's schedule with true predictions; ``slots`` apply to the virtual machine as well."""
+def run_plain(gpus: int, jobs: Sequence[Plain], *, slots: bool = False, predicted: Sequence[Fraction] = ()) -> Runs:
+    """A-SRPT's schedule; predictions are true by default, and ``slots`` apply to the virtual machine as well."""
     servers = servers_of((gpus,), F(1), F(1))
     fleet = Fleet(servers, HeavyEdge(), Asynchronous())
     pipelines = {k: Pipeline.of(staged_job("job", (F(k),), (F(1),), (F(0),), ())).exact() for k, _ in jobs}
     choices = {
         k: (TypeOption(0, one, fleet.fewest(one), Asynchronous().most(one, servers)),) for k, one in pipelines.items()
     }
-    tasks = [PredictedJob(f"job{i + 1}", k, choices[k], n) for i, (k, n) in enumerate(jobs)]
     arrivals, iterations = [F(0)] * len(jobs), [n for _, n in jobs]
-    sizes = [F(k, gpus) * n for k, n in jobs]
+    guesses = predicted or iterations
+    tasks = [
+        PredictedJob(f"job{i + 1}", k, choices[k], n) for i, ((k, _), n) in enumerate(zip(jobs, guesses, strict=True))
+    ]
+    sizes = [F(k, gpus) * n for (k, _), n in zip(jobs, guesses, strict=True)]
     return asrpt(fleet, tasks, arrivals, iterations, virtual=srpt(arrivals, sizes, slots=slots), slots=slots)
 
 
@@ -114,18 +138,25 @@ only the first job: the $i$-th pair is done at $T + i D - 1$ and $T + i D$. The 
 first, then the narrow jobs $q$ at a time. The quotient of both sums is $(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8 q^3 +
 q^2 + q)$, about $q / 2 = G / 4$, and the optimum is no larger than the other schedule's sum."""
 
+LONG_ENOUGH = wrong_predictions(at_least_one_iteration)
+"""Arbitrary predictions and delays, B_intra >= B_inter / g, G > g_max, and n_i >= 1."""
+
+ADDED_UP = by_sympy("the lemmas add up to the theorem", combined)
+
 CLAIMS = (
     Claim(
         key="asrpt/thm-1",
         place="Theorem 1",
         statement=SLOTS + THEOREM,
+        quote=r"$\Gamma_A$ is no larger than $(2+\tau+\frac{\rho G}{G-g^{\max}})\rho+\frac{2\rho g^{\max} "
+        r"\alpha^{\max}}{\alpha^{\min}}(1+\tau+\frac{(1+\rho)G}{G-g^{\max}})\bar{\epsilon}$ times the optimal job "
+        "completion time $OPT_A$",
         procedure=ForAll(
-            scheduling_space(jobs=(1, 4), arriving=False),
+            scheduling_space(*WHOLE_SLOTS, jobs=(1, 4), arriving=False),
             bound(lambda c: theorem_1(c, slots=True, virtual_slots=True)),
         ),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/thm-1-continuous",
-        note="Jobs take whole slots here, and predictions are correct.",
     ),
     Claim(
         key="asrpt/thm-1-slots-growth",
@@ -159,13 +190,14 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         expected=ClaimVerdict.FALSE,
         printed=False,
         instead="asrpt/thm-1-continuous",
-        note="The paper's proof assumes at least one iteration. The lemmas do not need it.",
+        quote="Assuming each job runs at least one iteration",
+        note="The lemmas do not need that assumption.",
     ),
     Claim(
         key="asrpt/thm-1-slow-inside",
         place="Theorem 1",
         statement=SLOW + THEOREM,
-        procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(theorem_1)),
+        procedure=ForAll(SLOW_INSIDE, bound(theorem_1)),
         expected=ClaimVerdict.FALSE,
         printed=False,
         instead="asrpt/thm-1-sharper",
@@ -174,6 +206,7 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         key="asrpt/thm-1-whole-cluster",
         place="Theorem 1",
         statement=r"Lemma 2 and Theorem 1 where a job needs all GPUs, $g^{max} = G$.",
+        quote=r"where $g^{\max} = \max_{i \in [I]} g_i$, and $\alpha^{\max} = \max_{i \in [I]} \alpha_i^{\max}$",
         procedure=Untestable("the bounds divide by G - g_max = 0; with G - g_max + 1 instead they hold"),
         expected=ClaimVerdict.UNTESTABLE,
         instead="asrpt/thm-1-sharper",
@@ -182,30 +215,43 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         key="asrpt/thm-1-continuous",
         place="Theorem 1",
         statement=CONTINUOUS + r", $G > g^{max}$ and $n_i \ge 1$: " + THEOREM,
-        procedure=holds(WRONG, theorem_1),
+        procedure=holds(LONG_ENOUGH, theorem_1),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=COMBINED,
-        mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
+        mechanical=(ADDED_UP, bound_algebra.LEAST),
     ),
     Claim(
         key="asrpt/thm-1-sharper",
         place="Theorem 1",
         statement=r"With $n_i \ge 1$. " + LONGEST + with_one_more(THEOREM),
-        procedure=holds(ANY, lambda c: theorem_1(c, sharper=True)),
+        procedure=holds(
+            wrong_predictions(at_least_one_iteration, spare=False, inside="any"),
+            lambda c: theorem_1(c, sharper=True),
+        ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof="With the sharper Lemma 2, Lemma 1 for any bandwidth, and Lemma 3, whose last step holds for these "
         r"$\alpha_i^{max}$ by definition. " + with_one_more(COMBINED),
-        mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
+        mechanical=(ADDED_UP, bound_algebra.LEAST),
     ),
     Claim(
         key="asrpt/thm-1-starts-in-slots",
         place="Theorem 1",
-        statement=r"Jobs take whole slots and start with a slot, the virtual machine runs in continuous time, $\tau = "
-        r"0$, $B_{intra} \ge B_{inter} / g$, $G > g^{max}$, $n_i \ge 1$: $\Gamma_A$ is at most the multiple of "
-        r"$OPT_A$ in Theorem 1, plus $OPT_A$.",
-        procedure=holds(SLOTTED, lambda c: theorem_1(c, slots=True, more=1), measured=False),
+        statement=r"If jobs take whole slots and start with a slot, the virtual machine runs in continuous time and "
+        r"$\tau = 0$, then $\Gamma_A$ is at most the multiple of $OPT_A$ in Theorem 1, plus $OPT_A$.",
+        procedure=holds(
+            scheduling_space(
+                at_least_one_iteration,
+                *WHOLE_SLOTS,
+                most_gpus=6,
+                communicating=True,
+                predicted=PREDICTED,
+                iterations=FEW_ITERATIONS,
+            ),
+            lambda c: theorem_1(c, slots=True, more=1),
+            measured=False,
+        ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""
@@ -214,6 +260,7 @@ In the proof of Lemma 2 job $i$ is first considered in the slot that begins at $
 the bound, and $I \le \sum_i n_i \alpha_i^{min} \le OPT_A$, as each job takes at least a slot. Lemma 3 is about the
 virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slots."""
         + COMBINED,
+        mechanical=(bound_algebra.WORK, bound_algebra.IN_SLOTS, bound_algebra.LEAST, ADDED_UP),
         note="Whether the printed multiple itself holds there is open; no counterexample was found.",
     ),
     Claim(

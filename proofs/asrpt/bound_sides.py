@@ -144,9 +144,9 @@ def lemma_2(
     )
 
 
-def each_job(case: SchedulingCase, *, sharper: bool = False) -> BoundSides:
+def each_job(case: SchedulingCase, *, slots: bool = False, sharper: bool = False) -> BoundSides:
     """``C_i <= (1 + tau + rho G/(G-g)) C~_i + g alpha/(G-g) epsilon + n_i alpha_i``, for the tightest job."""
-    q, virtual, runs = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True), case.asrpt()
+    q, virtual, runs = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True), case.asrpt(slots=slots)
     factor, wrong = 1 + q.delay + q.rho * F(q.gpus, q.spare), q.widest * q.most / q.spare * q.error
     own = [alpha * n for alpha, n in zip(longest_iterations(case, sharper=sharper), case.iterations, strict=True)]
     slack, end = min((factor * virtual.ends[run.job] + wrong + own[run.job] - run.end, run.end) for run in runs)

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 from hetopt.data.rationals import number_text
 from hetopt.proofs.asrpt.iteration_equations import ring_bytes
-from hetopt.proofs.asrpt.staged_cases import StagedCase, exact, staged_job
+from hetopt.proofs.asrpt.staged_cases import CONSERVED, EVEN, StagedCase, exact, staged_job
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, hypothesis, integers
 from hetopt.stages.job_graph import AllReduce, double_binary_tree, job_graph
 
 F = Fraction
@@ -23,7 +23,10 @@ def two_stages(numbers: CaseNumbers) -> StagedCase:
 
 
 LINKS = Space(
-    {}, {"replicas": TableShape(1, 2, integers(1, 6)), "outputs": TableShape(1, 1, integers(1, 8))}, two_stages
+    {},
+    {"replicas": TableShape(1, 2, integers(1, 6)), "outputs": TableShape(1, 1, integers(1, 8))},
+    two_stages,
+    hypotheses=(CONSERVED, EVEN),
 )
 
 
@@ -51,15 +54,24 @@ def weight_of_one_copy(case: StagedCase) -> Fraction:
 # -- AllReduce -------------------------------------------------------------------------------------------------------
 
 
-def one_stage(numbers: CaseNumbers) -> StagedCase | None:
+def one_stage(numbers: CaseNumbers) -> StagedCase:
     """A stage of ``replicas`` on one server with ``parameters`` to reduce."""
     replicas = numbers.one("replicas")
     job = staged_job("job", (replicas,), (F(1),), numbers.row("parameters"), ())
     return StagedCase(job, (int(replicas),), F(1), F(1))
 
 
+@hypothesis("the stage has at least two replicas")
+def replicated(case: StagedCase) -> bool:
+    """There is something to reduce."""
+    return all(k > 1 for k in case.pipeline.replicas.tolist())
+
+
 REPLICATED = Space(
-    {}, {"replicas": TableShape(1, 1, integers(2, 12)), "parameters": TableShape(1, 1, integers(1, 8))}, one_stage
+    {},
+    {"replicas": TableShape(1, 1, integers(2, 12)), "parameters": TableShape(1, 1, integers(1, 8))},
+    one_stage,
+    hypotheses=(replicated,),
 )
 
 
@@ -115,6 +127,8 @@ CLAIMS = (
         place="section III-B",
         statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_s = "
         r"2 d^{in}_s / k_{s-1}$ bytes in an iteration.",
+        quote=r"the per-iteration data communication time between each replica of stage $s - 1$ and $s$ is "
+        r"$\frac{2d_{i,s-1}^{out}}{k_{i,s}} = \frac{2d_{i,s}^{in}}{k_{i,s-1}}$",
         procedure=ForAll(LINKS, lambda c: all_links(c, weight_of_the_graph(c))),
         expected=ClaimVerdict.TRUE,
         proof=r"""
@@ -127,6 +141,8 @@ gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ p
         place="section IV-B, copy with the algorithm",
         statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_{s-1} = "
         r"2 d^{in}_s / k_{s-1}$ bytes in an iteration.",
+        quote=r"For inter-stage communication between stages $s-1$ and $s$, we assign edges with weight "
+        r"$\frac{2d_{i,s-1}^{out}}{k_{i,s-1}} = \frac{2d_{i,s}^{in}}{k_{i,s-1}}$ for each replica pair.",
         procedure=ForAll(LINKS, lambda c: all_links(c, weight_of_one_copy(c))),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/link-weight",
@@ -138,6 +154,8 @@ gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ p
         place="section III-B",
         statement=r"Each replica of a stage communicates $2 \frac{k - 1}{k} h$ bytes in an AllReduce, in a ring and in "
         "double binary trees.",
+        quote="The data size communicated for each stage replica of stage $s$ in the AllReduce operation can be "
+        r"calculated as $\frac{2(k_{i,s}-1)}{k_{i,s}}h_{i,s}$ … for both RAR and TAR",
         procedure=ForAll(REPLICATED, each_sends_the_same),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/allreduce-mean",
@@ -149,6 +167,9 @@ gradients, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly over $k_{s-1} k_s$ p
         place="section IV-B",
         statement=r"An edge of either of the double binary trees carries $\frac{k - 1}{k} h$ bytes, half of what an "
         "edge of a ring does, since each tree processes half of the data.",
+        quote="For TAR, edges connect replica pairs linked in double binary trees, weighted "
+        r"$\frac{(k_{i,s}-1)}{k_{i,s}}h_{i,s}$, which is halved compared to RAR. This reduction is due to the "
+        "structure of the double binary trees, where each tree processes half of the total data",
         procedure=ForAll(REPLICATED, tree_edges_carry_less),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/allreduce-mean",

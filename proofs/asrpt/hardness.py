@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
@@ -14,8 +15,9 @@ from hetopt.proofs.asrpt.graph_cuts import CutCase
 from hetopt.proofs.asrpt.scheduling_cases import optimal, total_completion
 from hetopt.proofs.asrpt.staged_cases import StagedCase, cluster_of, staged_job
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, hypothesis, integers
 
 F = Fraction
 
@@ -74,14 +76,22 @@ MOST_STAGES = 8
 
 
 def _packing(numbers: CaseNumbers) -> BinPackingCase | None:
+    """The case; None if all its mappings are too many to enumerate."""
     items, servers = tuple(map(int, numbers.row("items"))), int(numbers.one("servers"))
-    if sum(items) % servers or not 1 < sum(items) <= MOST_STAGES:
-        return None
-    return BinPackingCase(items, servers, sum(items) // servers)
+    return BinPackingCase(items, servers, sum(items) // servers) if 1 < sum(items) <= MOST_STAGES else None
+
+
+@hypothesis(r"the sizes of the items sum to those of the servers, $\sum_j a_j = M g$")
+def as_large_as_the_bins(case: BinPackingCase) -> bool:
+    """Items that fit leave no room."""
+    return sum(case.items) == case.servers * case.size
 
 
 PACKINGS = Space(
-    {"n": (1, 5)}, {"items": TableShape(1, "n", integers(1, 4)), "servers": TableShape(1, 1, integers(2, 3))}, _packing
+    {"n": (1, 5)},
+    {"items": TableShape(1, "n", integers(1, 4)), "servers": TableShape(1, 1, integers(2, 3))},
+    _packing,
+    hypotheses=(as_large_as_the_bins,),
 )
 
 
@@ -128,20 +138,30 @@ class ThreePartitionCase:
         return total_completion(optimal([F(0)] * len(self.widths), lengths, (self.gpus,)))
 
 
-def _triples(numbers: CaseNumbers) -> ThreePartitionCase | None:
-    gpus, widths = int(numbers.one("gpus")), tuple(map(int, numbers.row("widths")))
-    fit = all(gpus < 4 * k and 2 * k < gpus for k in widths)
-    return ThreePartitionCase(gpus, widths) if fit and 3 * sum(widths) == gpus * len(widths) else None
+def _triples(numbers: CaseNumbers) -> ThreePartitionCase:
+    return ThreePartitionCase(int(numbers.one("gpus")), tuple(map(int, numbers.row("widths"))))
 
 
-THIRD = 7
-"""A third of the GPUs of the server in drawn cases."""
+@hypothesis("three widths sum to $B$ on average")
+def thirds_on_average(case: ThreePartitionCase) -> bool:
+    """The jobs fill the server as often as there are triples."""
+    return 3 * sum(case.widths) == case.gpus * len(case.widths)
 
 
-def _choose_triples(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+@hypothesis("each width is more than $B / 4$ and less than $B / 2$")
+def about_a_third(case: ThreePartitionCase) -> bool:
+    """Three jobs fit side by side at most, and two always."""
+    return all(case.gpus < 4 * k and 2 * k < case.gpus for k in case.widths)
+
+
+THIRD, WIDTHS = 7, 6
+"""A third of the GPUs of the server in drawn cases, and the number of jobs."""
+
+
+def _choose_triples(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:  # noqa: ARG001
     """Widths of about a third of the server, with changes that cancel."""
-    widths = [F(THIRD)] * sizes["j"]
-    for i, j in combinations(range(sizes["j"]), 2):
+    widths = [F(THIRD)] * WIDTHS
+    for i, j in combinations(range(WIDTHS), 2):
         step = choose((F(1), F(2), F(3), F(0)))
         if widths[i] + step < F(3 * THIRD, 2) and widths[j] - step > F(3 * THIRD, 4):
             widths[i], widths[j] = widths[i] + step, widths[j] - step
@@ -149,10 +169,11 @@ def _choose_triples(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbe
 
 
 TRIPLES = Space(
-    {"j": (6, 6)},
-    {"gpus": TableShape(1, 1, integers(12, 3 * THIRD)), "widths": TableShape(1, "j", integers(4, 10))},
+    {},
+    {"gpus": TableShape(1, 1, integers(12, 3 * THIRD)), "widths": TableShape(1, WIDTHS, integers(4, 10))},
     _triples,
     _choose_triples,
+    (thirds_on_average, about_a_third),
 )
 
 
@@ -164,12 +185,40 @@ def sum_decides(case: ThreePartitionCase) -> Finding:
     return Finding(F(0) if (case.least == triples) == fits else F(-1), words)
 
 
+def light_edges_outweigh() -> list[Any]:
+    """For z3: cutting light edges only is no cheaper than a heavy edge, or no faster."""
+    from z3 import If, Ints, Or
+
+    items, light, weight = Ints("n light W")
+    given = [items >= 1, light >= 0, light <= items - 1, weight == If(items > 3, items, 3)]
+    return [*given, Or(light >= weight, weight <= 2)]
+
+
+def rounds_add_up() -> str:
+    """For sympy: three jobs complete in each of m rounds."""
+    import sympy
+
+    k, m = sympy.symbols("k m", positive=True, integer=True)
+    total = sympy.summation(3 * k, (k, 1, m))
+    return "" if sympy.simplify(total - 3 * m * (m + 1) / 2) == 0 else f"the sum is {total}"
+
+
+def some_round_is_not_full() -> list[Any]:
+    """For z3: m rounds of one second, each with at most B GPUs busy, have m B GPU seconds, but one round has fewer."""
+    from z3 import Reals
+
+    gpus, others, rounds, used = Reals("B others m used")
+    return [others <= (rounds - 1) * gpus, used < gpus, others + used == rounds * gpus]
+
+
 CLAIMS = (
     Claim(
         key="asrpt/np-complete",
         place="sections III-B and IV-B",
         statement="Whether some mapping cuts less than a given number of bytes is NP-complete even with equal GPUs per "
         r"server, and so is whether some placement's iteration is shorter than a given time, $\alpha^{min}$.",
+        quote="Unfortunately, this graph partitioning problem is an NP-complete balanced graph cut problem … even with "
+        "equal GPUs per server",
         procedure=ForAll(PACKINGS, cut_decides, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         proof=r"""
@@ -180,6 +229,7 @@ edges between runs weigh 1. The $n - 1$ light edges together weigh less than $W$
 bytes if and only if it cuts no heavy edge, that is, if every run is on one server, so that the items fill the servers.
 With $B_{inter} / g = 1$, $B_{intra} = W$ and no computation, a stage with a cut heavy edge takes at least $W$; if none
 is cut, a stage has two edges, each of which takes $W / B_{intra} = 1$ or, if light, at most 1: $\alpha \le 2 < W$.""",
+        mechanical=(by_z3("heavy edges decide, all numbers of items", light_edges_outweigh),),
         note="The paper cites balanced graph cuts; job graphs are a special case, and paths of single replicas "
         "suffice.",
     ),
@@ -187,6 +237,8 @@ is cut, a stage has two edges, each of which takes $W / B_{intra} = 1$ or, if li
         key="asrpt/eq-8-np-hard",
         place="eq. (8)",
         statement=r"The offline problem, with $r_i$, $n_i$ and $\alpha_i$ known, is NP-hard.",
+        quote=r"In fact, the offline variant of Problem (8), where $r_i$, $n_i$ and $\alpha_i$ are all predetermined "
+        "(rendering the problem of scheduling parallelizable tasks …) is NP-hard.",
         procedure=ForAll(TRIPLES, sum_decides, share=F(1, 5)),
         expected=ClaimVerdict.TRUE,
         proof=r"""
@@ -197,6 +249,10 @@ sequences without overlap (colour each job, in the order of starts, with a colou
 $k$-th job to complete is done no earlier than $\lceil k / 3 \rceil$, and $\sum_j C_j \ge 3 (1 + \dots + m)$. Triples
 that fill the server reach this bound. Conversely, with equality three jobs are done at each of $1, \dots, m$, each runs
 for the second before, and as the GPU seconds sum to $m B$ in $m$ seconds, each triple fills the server.""",
+        mechanical=(
+            by_sympy("the sum of m rounds of three jobs", rounds_add_up),
+            by_z3("all rounds are full, all real data", some_round_is_not_full),
+        ),
         note="The reduction needs neither arrivals nor communication.",
     ),
 )

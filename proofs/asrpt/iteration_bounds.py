@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,37 +16,31 @@ from hetopt.proofs.asrpt.staged_cases import (
     StagedCase,
     equal_servers_space,
     exact,
+    fast_inside,
+    fast_links,
     staged_job,
 )
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll, Growth
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, hypothesis, integers
 
 F = Fraction
 HALF = F(1, 2)
 DOUBLING = tuple(map(F, (0, 1, 2, 4, 8)))
 
 
-def fast_inside(case: StagedCase) -> bool:
-    """B_intra >= B_inter / g."""
-    return case.intra >= case.nic
+@hypothesis("the job fits on one server")
+def fits_on_one(case: StagedCase) -> bool:
+    """It needs no more GPUs than a server has."""
+    return case.pipeline.gpus <= case.free[0]
 
 
-def fast_links(case: StagedCase) -> bool:
-    """B_intra >= B_inter."""
-    return case.intra >= case.nic * case.free[0]
-
-
-def one_server_is_enough(case: StagedCase) -> bool:
-    """B_intra >= B_inter, and the job fits on one server."""
-    return fast_links(case) and case.pipeline.gpus <= case.free[0]
-
-
+@hypothesis("the job needs more than one server, and there is one more than it needs")
 def one_to_spare(case: StagedCase) -> bool:
-    """B_intra >= B_inter, one server is too small for the job, and there is one more server than it needs."""
+    """One server is too small for the job, and all but one are enough."""
     gpus, size = case.pipeline.gpus, case.free[0]
-    return fast_links(case) and size < gpus <= size * (len(case.free) - 1)
+    return size < gpus <= size * (len(case.free) - 1)
 
 
 def nothing_above_apart(case: StagedCase) -> Finding:
@@ -63,11 +58,25 @@ def side_by_side_is_slower(case: StagedCase) -> Finding:
     return Finding(slack, f"{number_text(together)} s together, {number_text(case.apart)} s apart")
 
 
-def slow_inside(numbers: CaseNumbers) -> StagedCase | None:
-    """Two stages of one replica that exchange 2 bytes, on a server with B_intra < B_inter / g."""
-    nic, intra = numbers.row("bandwidth")
+def side_by_side(numbers: CaseNumbers) -> StagedCase:
+    """Two stages of one replica that exchange 2 d bytes, on a server of two GPUs."""
     job = staged_job("job", (F(1), F(1)), numbers.row("seconds") * 2, (F(0), F(0)), numbers.row("outputs"))
-    return StagedCase(job, (2,), nic, intra) if intra < nic else None
+    return StagedCase(job, (2,), *numbers.row("bandwidth"))
+
+
+SLOW_INSIDE = Hypothesis[StagedCase](r"$B_{intra} < B_{inter} / g$", lambda case: not fast_inside(case))
+"""Two GPUs of a server exchange bytes faster over the network card."""
+
+TWO_STAGES = Space(
+    {},
+    {
+        "bandwidth": TableShape(1, 2, BANDWIDTHS),
+        "seconds": TableShape(1, 1, integers(0, 8)),
+        "outputs": TableShape(1, 1, integers(1, 8)),
+    },
+    side_by_side,
+    hypotheses=(SLOW_INSIDE,),
+)
 
 
 def greedy_is_shortest(case: StagedCase) -> Finding:
@@ -151,6 +160,40 @@ def exchange_grows(neighbours: int) -> Callable[[], list[Any]]:
     return problem
 
 
+def less_than_inside(neighbours: int) -> list[Any]:
+    """For z3: a stage that is faster than with all bytes within servers, although B >= g b and x <= g replicas share.
+
+    Its ``neighbours`` adjacent stages have k replicas, x of them on its server.
+    """
+    from z3 import And, Int, Or, Real, Sum, ToReal
+
+    b, inner, a, g, x = Real("b"), Real("B"), Real("a"), Int("g"), Int("x_s")
+    links = [(Real(f"l{r}"), Int(f"k{r}"), Int(f"x{r}")) for r in range(neighbours)]
+    # all sides times b B, the AllReduce also times x, to avoid division
+    exchange = [weight * (ToReal(kr - xr) * inner + ToReal(xr) * b) for weight, kr, xr in links]
+    inside = [weight * ToReal(kr) * b for weight, kr, _ in links]
+    limits = [And(weight >= 0, xr <= kr) for weight, kr, xr in links]
+    split = ToReal(x) * Sum([F(0), *exchange]) + a * inner < ToReal(x) * Sum([F(0), *inside, a * b])
+    whole = Sum([F(0), *exchange, a * b]) < Sum([F(0), *inside, a * b])
+    return [b > 0, inner >= ToReal(g) * b, a >= 0, x >= 1, x <= g, *limits, Or(split, whole)]
+
+
+def apart_above_ratio() -> list[Any]:
+    """For z3: a stage apart takes more than B / b times as long as within servers."""
+    from z3 import Reals
+
+    b, inner, seconds, load = Reals("b B p bytes")
+    return [b > 0, inner >= b, seconds >= 0, seconds + load / b > inner / b * (seconds + load / inner)]
+
+
+def split_is_faster() -> list[Any]:
+    """For z3: splitting a stage of the family, h seconds at least, is faster than a stage on each server."""
+    from z3 import Reals
+
+    h, inner = Reals("h B")
+    return [h >= 3, inner >= 3, h < h / inner + 2]
+
+
 APART = r"""
 Let $b = B_{inter} / g$ and $B = B_{intra} \ge b$. A replica of stage $s$ exchanges $l$ bytes with each of the $k_r$
 replicas of an adjacent stage $r$, $x_r$ of them on its server: $l ((k_r - x_r) / b + x_r / B) \le l k_r / b$, which
@@ -162,12 +205,19 @@ Let $b = B_{inter} / g$ and $B = B_{intra} \ge g b$. On any server $\beta_s^m \g
 B$: links take $l_r ((k_r - x_r) / b + x_r / B) \ge l_r k_r / B$, and the AllReduce $a_s / B$ or, with $x \le g$
 replicas on the server, $a_s / (x b) \ge a_s / (g b) \ge a_s / B$."""
 
+WITHIN = tuple(
+    by_z3(f"a stage with {r} neighbouring stages is no faster than within servers", partial(less_than_inside, r))
+    for r in (0, 1, 2)
+)
+
 CLAIMS = (
     Claim(
         key="asrpt/alpha-max",
         place="section III-B",
         statement=r"The longest iteration $\alpha^{max}$ of a job has every replica on a separate server with a "
         r"bandwidth of $B_{inter} / g$.",
+        quote=r"$\alpha_i^{\max}$ can be computed using Eq. (7) if the job is assigned to $g_i$ servers, with each "
+        r"server holding a single-stage replica and assigned a bandwidth of $1/g \times B_{inter}$.",
         procedure=ForAll(equal_servers_space(), nothing_above_apart),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/alpha-max-fast-inside",
@@ -191,18 +241,7 @@ CLAIMS = (
         place="section III-B",
         statement=r"For all $B_{intra} < B_{inter} / g$ with $g \ge 2$ some job has a longer iteration than "
         r"$\alpha^{max}$: two stages of one replica, side by side.",
-        procedure=ForAll(
-            Space(
-                {},
-                {
-                    "bandwidth": TableShape(1, 2, BANDWIDTHS),
-                    "seconds": TableShape(1, 1, integers(0, 8)),
-                    "outputs": TableShape(1, 1, integers(1, 8)),
-                },
-                slow_inside,
-            ),
-            side_by_side_is_slower,
-        ),
+        procedure=ForAll(TWO_STAGES, side_by_side_is_slower),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof="The stages exchange $2 d > 0$ bytes: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / g)$.",
@@ -212,6 +251,8 @@ CLAIMS = (
         place="section IV-B",
         statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the last, "
         r"is the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
+        quote="With the Heavy-Edge GPU mapping algorithm, we obtain the minimum achievable per-iteration training "
+        r"time $\tilde{\alpha}_i^{\min}$ for jobs",
         procedure=ForAll(equal_servers_space(fast_links), greedy_is_shortest),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/alpha-order",
@@ -223,8 +264,9 @@ CLAIMS = (
         place="section IV-B",
         statement="An iteration is shortest on the fewest servers possible, filled in some way "
         r"($B_{intra} \ge B_{inter}$).",
+        quote="To minimize per-iteration time, each job is allocated to the fewest servers possible",
         procedure=ForAll(
-            equal_servers_space(one_to_spare, stages=(1, 2), servers=(2, 3), gpus=(2, 3), values=DOUBLING),
+            equal_servers_space(fast_links, one_to_spare, stages=(1, 2), servers=(2, 3), gpus=(2, 3), values=DOUBLING),
             fewest_servers_are_best,
         ),
         expected=ClaimVerdict.FALSE,
@@ -243,11 +285,12 @@ CLAIMS = (
         key="asrpt/alpha-one-server",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} = \alpha^{min}$ if the job fits on one server and $B_{intra} \ge B_{inter}$.",
-        procedure=ForAll(equal_servers_space(one_server_is_enough), greedy_is_shortest, share=F(1, 4)),
+        procedure=ForAll(equal_servers_space(fast_links, fits_on_one), greedy_is_shortest, share=F(1, 4)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=INSIDE
         + " With all replicas on one server, as Heavy-Edge places them, equality holds for all stages at once.",
+        mechanical=WITHIN,
     ),
     Claim(
         key="asrpt/alpha-ratio-bound",
@@ -260,6 +303,7 @@ CLAIMS = (
         proof=INSIDE
         + r" Apart it is $p_s + \sum_r l_r k_r / b + a_s / b \le \frac{B}{b} (p_s + \sum_r l_r k_r / B + a_s / B)$. "
         r"For $\tilde\alpha^{min} \le \alpha^{max}$ see `asrpt/alpha-order`.",
+        mechanical=(*WITHIN, by_z3("a stage apart against one within servers, all real data", apart_above_ratio)),
     ),
     Claim(
         key="asrpt/alpha-ratio",
@@ -282,5 +326,6 @@ on the second server takes $h$ for the AllReduce and $2$ for its two links: $\ti
 the first server takes $h + 2 / B$). A stage on each server takes $h / B + 2$, and splitting a stage takes at least $h$,
 which is no less for $h \ge 3$ and $B \ge 3$ (that is $B_{intra} \ge B_{inter}$). So the ratio is $(h + 2) / (h
 / B + 2) = B (h + 2) / (h + 2 B)$, which tends to $B$.""",
+        mechanical=(by_z3("a stage on each server is the fastest, all real data", split_is_faster),),
     ),
 )

@@ -1,4 +1,4 @@
-"""Equations (4) to (7): the time of an iteration, compared with sums over replicas and step-by-step AllReduces."""
+"""Equations (4) to (8): the time of an iteration, compared with sums over replicas and step-by-step AllReduces."""
 
 from __future__ import annotations
 
@@ -12,11 +12,28 @@ import numpy as np
 from hetopt.data.array_types import Integers
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
-from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
+from hetopt.proofs.asrpt.staged_cases import (
+    BANDWIDTHS,
+    BYTES,
+    CONSERVED,
+    EVEN,
+    StagedCase,
+    exact,
+    fast_cards,
+    staged_job,
+)
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
-from hetopt.proofs.ledger.mechanical import by_sympy
-from hetopt.proofs.ledger.procedures import ForAll, Untestable
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
+from hetopt.proofs.ledger.procedures import (
+    ByComputation,
+    Computation,
+    ForAll,
+    Untestable,
+    compare_number,
+    compare_values,
+)
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, ValueChooser, integers
 from hetopt.stages.iteration_time import parts
 
 F = Fraction
@@ -54,17 +71,37 @@ class PlacedJob:
         return [(int(s), int(m)) for s, m in np.argwhere(self.x > 0)]
 
 
-def placed_space(stages: tuple[int, int], servers: tuple[int, int], *, fast_inside: bool = False) -> Space[PlacedJob]:
-    """Placements; with ``fast_inside`` B_intra >= B_inter, with g the largest number of GPUs of a server."""
+FAST_CARDS = Hypothesis[PlacedJob](fast_cards.text, lambda case: fast_cards(case.placing))
+
+
+def placed_space(
+    stages: tuple[int, int],
+    servers: tuple[int, int],
+    *hypotheses: Hypothesis[PlacedJob],
+    fast_inside: bool = False,
+    backward: bool = False,
+) -> Space[PlacedJob]:
+    """Placements that meet ``hypotheses``.
+
+    Parameters
+    ----------
+    fast_inside:
+        B_intra >= B_inter, with g the largest number of GPUs of a server.
+    backward:
+        Whether stages have backward seconds as well.
+    """
 
     def build(numbers: CaseNumbers) -> PlacedJob | None:
+        """The case; None for a stage without a replica, or a server without one, which is not listed."""
         x = np.array([[int(v) for v in row] for row in numbers["x"]])
-        nic, intra = numbers.row("bandwidth")
-        if not (x.any(axis=0).all() and x.any(axis=1).all()) or (fast_inside and intra < nic * int(x.sum(0).max())):
+        if not (x.any(axis=0).all() and x.any(axis=1).all()):
             return None
-        keys = ("seconds", "parameters", "outputs")
-        job = staged_job("job", [F(int(k)) for k in x.sum(axis=1)], *(numbers.row(key) for key in keys))
-        return PlacedJob(StagedCase(job, tuple(x.sum(axis=0).tolist()), nic, intra), x)
+        rows = [numbers.row(key) for key in ("seconds", "parameters", "outputs")]
+        behind = numbers.row("backward") if backward else ()
+        job = staged_job("job", [F(int(k)) for k in x.sum(axis=1)], *rows, backward=behind)
+        return PlacedJob(StagedCase(job, tuple(x.sum(axis=0).tolist()), *numbers.row("bandwidth")), x)
+
+    timed = ("seconds", "parameters", *(("backward",) if backward else ()))
 
     def draw(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         s, m = sizes["s"], sizes["m"]
@@ -74,18 +111,31 @@ def placed_space(stages: tuple[int, int], servers: tuple[int, int], *, fast_insi
         most = max(sum(column) for column in zip(*x, strict=True))
         nic = choose(integers(1, 2))
         intra = choose([v for v in BANDWIDTHS if not fast_inside or v >= nic * most] or [nic * most])
-        rows = {key: (tuple(choose(BYTES) for _ in range(s)),) for key in ("seconds", "parameters")}
+        rows = {key: (tuple(choose(BYTES) for _ in range(s)),) for key in timed}
         outputs = (tuple(choose(integers(1, 8)) for _ in range(s - 1)),)
         return CaseNumbers({"x": tuple(map(tuple, x)), **rows, "outputs": outputs, "bandwidth": ((nic, intra),)})
 
     tables = {
         "x": TableShape("s", "m", integers(0, 3)),
-        "seconds": TableShape(1, "s", BYTES),
-        "parameters": TableShape(1, "s", BYTES),
+        **{key: TableShape(1, "s", BYTES) for key in timed},
         "outputs": TableShape(1, "s-1", integers(1, 8)),
         "bandwidth": TableShape(1, 2, BANDWIDTHS),
     }
-    return Space({"s": stages, "m": servers}, tables, build, draw)
+    return Space({"s": stages, "m": servers}, tables, build, draw, ((FAST_CARDS,) if fast_inside else ()) + hypotheses)
+
+
+# -- computation -----------------------------------------------------------------------------------------------------
+
+
+def computes_side_by_side(case: PlacedJob) -> Finding:
+    """Compare the seconds of computation with those of replicas that work side by side, on every server."""
+    found: Any = parts(case.placing.pipeline, case.x, case.placing.servers)
+    off = F(0)
+    for s, stage in enumerate(case.placing.job.stages):
+        for m, count in enumerate(case.x[s].tolist()):
+            longest = max([F(stage.forward_s) + F(stage.backward_s)] * count, default=F(0))
+            off = max(off, abs(exact(found.forward[s, m] + found.backward[s, m]) - longest))
+    return Finding(-off, f"{number_text(off)} s between the equation and the slowest replica of a server")
 
 
 # -- between stages --------------------------------------------------------------------------------------------------
@@ -202,6 +252,52 @@ def paced_by_slowest(case: PlacedJob) -> Finding:
     return Finding(-off, f"{number_text(once)} s once and {number_text(alpha)} s for each further iteration")
 
 
+def takes_iterations_only(case: PlacedJob) -> Finding:
+    """Whether one iteration takes alpha seconds; n iterations take as much longer than n alpha."""
+    alpha, taken = exact(case.placing.seconds(case.x)[()]), pipeline_seconds(case, 1)
+    bars, done = [], F(0)
+    for s, seconds in enumerate(stage_seconds(case)):
+        bars.append(TimelineBar(f"stage {s + 1}", done, done + seconds, "iteration 1"))
+        done += seconds
+    words = f"the first iteration ends after {number_text(taken)} s, alpha is {number_text(alpha)} s"
+    return Finding(-abs(taken - alpha), words, (), (Timeline("the first iteration", tuple(bars)),))
+
+
+def within_a_filling(case: PlacedJob) -> Finding:
+    """``n alpha <= seconds of n iterations <= (n + S - 1) alpha``."""
+    alpha, most = exact(case.placing.seconds(case.x)[()]), len(case.replicas) - 1
+    slack = min(
+        min(taken - n * alpha, (n + most) * alpha - taken)
+        for n, taken in ((n, pipeline_seconds(case, n)) for n in ITERATIONS)
+    )
+    return Finding(slack, f"{number_text(slack)} s within the limits")
+
+
+def filling() -> list[Any]:
+    """For z3: n iterations take less than n alpha, or more than n + S - 1 times alpha; ``rest`` is of S - 1 stages."""
+    from z3 import Or, Reals
+
+    alpha, rest, stages, n, taken = Reals("alpha rest S n taken")
+    given = [rest >= 0, rest <= (stages - 1) * alpha, taken == (n - 1) * alpha + alpha + rest]
+    return [*given, Or(taken < n * alpha, taken > (n + stages - 1) * alpha)]
+
+
+def midpoint() -> Computation:
+    """Iterations of two replicas on either of two servers, and on both, which is the midpoint of these placements."""
+    job = staged_job("job", (F(2),), (F(1),), (F(4),), ())
+    case = StagedCase(job, (2, 2), F(1), F(2))
+    first, second, both = (exact(case.seconds(np.array([x]))[()]) for x in ((2, 0), (0, 2), (1, 1)))
+    return Computation(
+        (
+            compare_number("seconds on the first server", "3", first),
+            compare_number("seconds on the second server", "3", second),
+            compare_number("seconds on both", "5", both),
+            compare_values("more than the mean", True, both > (first + second) / 2),
+        ),
+        f"alpha is {first} on one server and {both} on both, the midpoint",
+    )
+
+
 def identity() -> str:
     """For sympy: the induction step of the pipeline's recursion, in both cases."""
     import sympy
@@ -215,9 +311,25 @@ def identity() -> str:
 
 CLAIMS = (
     Claim(
+        key="asrpt/eq-4",
+        place="eq. (4)",
+        statement="On a server with replicas of stage $s$ the computation of an iteration takes $p_s^f + p_s^b$, "
+        "elsewhere 0.",
+        quote=r"$comp_{i,s}^{m} = \begin{cases} p_{i,s}^{f} + p_{i,s}^{b}, & x_{i,s}^{m} > 0, \\ 0, & x_{i,s}^{m} = 0. "
+        r"\end{cases}$",
+        procedure=ForAll(placed_space((1, 4), (1, 3), backward=True), computes_side_by_side, share=HALF),
+        expected=ClaimVerdict.TRUE,
+        proof="The replicas of a stage work side by side, each on its part of the mini-batch, one pass forward and one "
+        "backward.",
+        note='The paper introduces it as *the communication time*, a slip for "the computation time". The library\'s '
+        "function is compared with the slowest replica of each server.",
+    ),
+    Claim(
         key="asrpt/eq-5",
         place="eq. (5)",
         statement="The time of a replica's exchanges with the adjacent stages, as printed.",
+        quote="To compute the inter-stage communication time …, we evenly distribute the data being transmitted across "
+        "inter-stage links.",
         procedure=Untestable(
             "both available copies have the bytes within the server, over B_intra, in the denominator of those between "
             "servers, where bytes per second and seconds are added: probably an error of their conversion"
@@ -231,9 +343,11 @@ CLAIMS = (
         statement=r"A replica's exchanges with the adjacent stages, of stage $s$ on server $m$, take "
         r"$\mathit{comm}_s^m = \frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s \frac{k_{s+1} - "
         r"x_{s+1}^m}{k_{s+1}}) x_s^m}{(x_s^m / g) B_{inter}} + \frac{2 d^{in}_s \frac{x_{s-1}^m}{k_{s-1}} + 2 "
-        r"d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$, with $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.",
+        r"d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$.",
         procedure=ForAll(
-            placed_space((2, 4), (1, 3)), lambda c: compared(c, exchange_by_pairs, _library("exchange")), share=HALF
+            placed_space((2, 4), (1, 3), CONSERVED, EVEN),
+            lambda c: compared(c, exchange_by_pairs, _library("exchange")),
+            share=HALF,
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -249,6 +363,7 @@ holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ per pair.""",
         key="asrpt/eq-6",
         place="eq. (6)",
         statement="The time of an AllReduce, as printed.",
+        quote="the data communication time is bottlenecked by the minimum bandwidth between stage replicas",
         procedure=Untestable(
             "no available copy is complete: the denominator of the first case is cut off, in one copy also that of the "
             "second; the legible part agrees with the repaired form"
@@ -280,6 +395,8 @@ leaves, since $(x / g) B_{inter} \le B_{inter} \le B_{intra}$; where $x = k$ all
         place="eq. (7)",
         statement=r"The time per iteration of an asynchronous pipeline is that of its slowest stage, "
         r"$\alpha = \max_{s, m} \beta_s^m$: $n$ iterations take $n \alpha$ plus, once, the times of the other stages.",
+        quote="the per-iteration training time is the maximum per-stage computation-communication time of a single "
+        "stage (i.e., the bottleneck stage)",
         procedure=ForAll(placed_space((1, 4), (1, 3)), paced_by_slowest, share=HALF),
         expected=ClaimVerdict.TRUE,
         proof=r"""
@@ -291,6 +408,39 @@ are $a = \sum_{r \le s} \beta_r + (i - 2) M_s + \beta_s$ and $b = \sum_{r \le s}
 s} \beta_r + (i - 1) M_s \ge a$. So $n$ iterations take $(n - 1) \alpha + \sum_s \beta_s$.""",
         mechanical=(by_sympy("both cases of the induction step", identity),),
         note=r"The completion times $t_i + n_i \alpha_i$ of eq. (8) omit the $\sum_s \beta_s - \alpha$ seconds in "
-        r"which the pipeline fills once.",
+        r"which the pipeline fills once (`asrpt/eq-8-completion`).",
+    ),
+    Claim(
+        key="asrpt/eq-8-completion",
+        place="eq. (8)",
+        statement=r"A job that starts at $t_i$ is complete at $t_i + n_i \alpha_i$.",
+        quote=r"our goal is to minimize the total DDLwMP job completion in a time horizon of length $T$, which can be "
+        r"evaluated as $\sum_{i \in [I]} (t_i + n_i \alpha_i)$.",
+        procedure=ForAll(placed_space((1, 2), (1, 2)), takes_iterations_only),
+        expected=ClaimVerdict.FALSE,
+        instead="asrpt/eq-8-completion-within",
+        note="The pipeline must fill: the first iteration passes through all stages.",
+    ),
+    Claim(
+        key="asrpt/eq-8-completion-within",
+        place="eq. (8)",
+        statement=r"A job of $S$ stages takes between $n \alpha$ and $(n + S - 1) \alpha$ seconds.",
+        procedure=ForAll(placed_space((1, 4), (1, 3)), within_a_filling, share=HALF),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        proof=r"By `asrpt/eq-7` it takes $(n - 1) \alpha + \sum_s \beta_s$ seconds, where $\beta_s \le \alpha$ for all "
+        r"stages, with equality for the slowest.",
+        mechanical=(by_z3("the stages but the slowest, all real data", filling),),
+    ),
+    Claim(
+        key="asrpt/eq-8-not-convex",
+        place="eq. (8)",
+        statement=r"Problem (8) is not convex: $\alpha$ is not a convex function of the placement. Two replicas, 4 "
+        "bytes of parameters and a second of computation, with $B_{inter} / g = 1$ and $B_{intra} = 2$: an iteration "
+        "takes 3 s on either of two servers, and 5 s on both.",
+        quote="Problem (8) is an integer non-convex program due to the intricate modeling of the per-iteration "
+        r"training time $\alpha_i$.",
+        procedure=ByComputation(midpoint),
+        expected=ClaimVerdict.TRUE,
     ),
 )

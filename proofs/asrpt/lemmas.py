@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from hetopt.proofs.asrpt import bound_algebra
 from hetopt.proofs.asrpt.bound_sides import (
     BoundSides,
     bound,
@@ -15,35 +16,56 @@ from hetopt.proofs.asrpt.bound_sides import (
     over_and_under,
     used_fraction,
 )
-from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_space
+from hetopt.proofs.asrpt.scheduling_cases import (
+    PREDICTED,
+    WHOLE_SLOTS,
+    Bandwidths,
+    SchedulingCase,
+    scheduling_space,
+)
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Space, integers
+from hetopt.proofs.ledger.space import Hypothesis, Space, integers
 
 F = Fraction
 HALF = F(1, 2)
-
-RIGHT = scheduling_space(communicating=True, iterations=integers(1, 4))
-"""True predictions, B_intra >= B_inter / g, G > g_max."""
-
-WRONG = scheduling_space(communicating=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True)
-"""As :data:`RIGHT`, with arbitrary predictions and delays."""
-
-ANY = scheduling_space(
-    communicating=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any"
-)
-"""As :data:`WRONG`, with any bandwidths, and jobs that may need all GPUs."""
+FEW_ITERATIONS = integers(1, 4)
 
 
-def in_whole_slots(case: SchedulingCase) -> bool:
-    """Whether all jobs take integer seconds on all placements."""
-    return all(length.denominator == 1 for uses in case.lengths for length in uses.values())
+def wrong_predictions(
+    *hypotheses: Hypothesis[SchedulingCase], spare: bool = True, inside: Bandwidths = "fast"
+) -> Space[SchedulingCase]:
+    """Jobs that communicate, with arbitrary predictions and delays."""
+    return scheduling_space(
+        *hypotheses,
+        communicating=True,
+        iterations=FEW_ITERATIONS,
+        predicted=PREDICTED,
+        delayed=True,
+        spare=spare,
+        inside=inside,
+    )
 
+
+WRONG = wrong_predictions()
+"""B_intra >= B_inter / g and G > g_max."""
+
+FULL = wrong_predictions(spare=False)
+"""As :data:`WRONG`, with jobs that may need all GPUs."""
+
+ANY = wrong_predictions(spare=False, inside="any")
+"""Any bandwidths, and jobs that may need all GPUs."""
 
 SLOTTED = scheduling_space(
-    in_whole_slots, most_gpus=6, communicating=True, predicted=PREDICTED, iterations=integers(1, 4)
+    *WHOLE_SLOTS, most_gpus=6, communicating=True, predicted=PREDICTED, iterations=FEW_ITERATIONS
 )
 """G > g_max, B_intra >= B_inter / g, no delays, and jobs that take whole slots."""
+
+SLOW_INSIDE = scheduling_space(communicating=True, inside="slow", arriving=False)
+"""B_intra < B_inter / g, all jobs at time 0, and true predictions."""
+
+SLOW_WRONG = scheduling_space(communicating=True, inside="slow", arriving=False, predicted=PREDICTED)
+"""As :data:`SLOW_INSIDE`, with arbitrary predictions."""
 
 
 def holds(
@@ -83,18 +105,24 @@ at most 1, since the GPUs sum to at most $G$. Job $i$ receives $\frac{g_i}{G} \r
 it is done by $\rho c_i$. SRPT has no larger sum than a machine that is shared in this way (`asrpt/srpt`). That
 $\tilde\alpha_i^{min} \le \alpha_i^{max}$ holds"""
 
-WAITING = r"""
+STARTS = r"""
 Number jobs in the order in which the virtual machine completes them, job $i$ at $\tilde C_i$; jobs start in that
 order. From $\tilde C_i$ on jobs $1, \dots, i$ are in the queue or have left it. Until job $i$ starts, the head of the
 queue or the delayed job is some $j \le i$, and either $j$ is delayed, which takes at most $\tau \frac{g_j}{G} \tilde
-n_j \tilde\alpha_j^{min}$, or it does not fit: then fewer than $g_j \le g^{max}$ GPUs are free, so more than $G -
-g^{max}$ are busy, all with jobs before $i$. Those need at most $\sum_{j < i} g_j n_j \alpha_j^{max}$ GPU seconds, as no
-placement takes longer than $\alpha_j^{max}$ (by definition, or by `asrpt/alpha-max-fast-inside`), and the machine has
-done $\sum_{j \le i} \frac{g_j}{G} \tilde n_j \tilde\alpha_j^{min} \le \tilde C_i$ seconds of work. So
-job $i$ is done by $\tilde C_i + \tau \tilde C_i + \sum_{j < i} \frac{g_j n_j \alpha_j^{max}}{G - g^{max}} + n_i
-\alpha_i^{max}$. With $n_j \le \tilde n_j + \epsilon_j$ and $\alpha_j^{max} \le \rho \alpha_j^{min} \le \rho
-\tilde\alpha_j^{min}$ the sum is at most $\frac{\rho G}{G - g^{max}} \tilde C_i + \frac{g^{max} \alpha^{max}}{G -
-g^{max}} \epsilon$."""
+n_j \tilde\alpha_j^{min}$ (`asrpt/delay-limit`), or it does not fit: then fewer than $g_j \le g^{max}$ GPUs are free, so
+more than $G - g^{max}$ are busy, all with jobs before $i$. Those need at most $\sum_{j < i} g_j n_j \alpha_j^{max}$ GPU
+seconds, as no placement takes longer than $\alpha_j^{max}$ (by definition, or by `asrpt/alpha-max-fast-inside`). So job
+$i$ starts by $\tilde C_i + \sum_{j \le i} \tau \frac{g_j}{G} \tilde n_j \tilde\alpha_j^{min} + \sum_{j < i} \frac{g_j
+n_j \alpha_j^{max}}{G - g^{max}}$."""
+
+WORK_BEFORE = r"""
+The machine works one second per second, so $\sum_{j \le i} \frac{g_j}{G} \tilde n_j \tilde\alpha_j^{min} \le \tilde
+C_i$. With $n_j \le \tilde n_j + \epsilon_j$ and $\alpha_j^{max} \le \rho \alpha_j^{min} \le \rho \tilde\alpha_j^{min}$
+it follows that $\sum_{j < i} \frac{g_j n_j \alpha_j^{max}}{G - g^{max}} \le \frac{\rho G}{G - g^{max}} \tilde C_i +
+\frac{g^{max} \alpha^{max}}{G - g^{max}} \epsilon$."""
+
+WAITING = STARTS + WORK_BEFORE
+WAITING += r" The delays sum to at most $\tau \tilde C_i$, and job $i$ itself takes at most $n_i \alpha_i^{max}$."
 
 SUMMED = r""" Summed over $i$ this is the lemma, since $\sum_i n_i \alpha_i^{max} \le \rho \sum_i n_i \alpha_i^{min} \le
 \rho\, OPT_A$: no job completes before $n_i \alpha_i^{min}$."""
@@ -108,21 +136,34 @@ $\delta_i < 0$: it completes at least $|\delta_i|$ earlier, and no other job lat
 A_1$, so SRPT's schedule has no larger sum: $OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{\delta_i > 0} \delta_i -
 \sum_{\delta_i < 0} |\delta_i|$."""
 
+QUOTE_1 = r"$OPT_{A_1} \leq \rho OPT_A$, where $\rho = \max_{i \in [I]} \frac{\alpha_i^{\max}}{\alpha_i^{\min}}$."
+QUOTE_2 = r"$\Gamma_A$ is no larger than $(1+\tau+\frac{\rho G}{G-g^{\max}})OPT_{\tilde{A}_1} + I \frac{g^{\max} "
+QUOTE_2 += r"\alpha^{\max}}{G-g^{\max}} \epsilon + \rho OPT_A$"
+QUOTE_3 = r"$OPT_{\tilde{A}_1} \leq OPT_{A_1} + I \frac{g^{\max}\alpha^{\max}}{G} \epsilon$."
+QUOTE_12 = (
+    r"$\leq (1 + \tau + \frac{\rho G}{G - g^{\max}}) C_i (OPT_{\tilde{A}_1}) + \frac{g^{\max} \alpha^{\max}}{G - "
+)
+QUOTE_12 += r"g^{\max}} \epsilon + n_i \alpha_i^{\max}$"
+
+WAITS = (bound_algebra.WORK, bound_algebra.END)
+SUMS = (*WAITS, bound_algebra.OWN)
+
 CLAIMS = (
     Claim(
         key="asrpt/lemma-1",
         place="Lemma 1",
         statement=SLOTS + LEMMA_1,
-        procedure=ForAll(scheduling_space(), bound(lambda c: lemma_1(c, slots=True))),
+        quote=QUOTE_1,
+        procedure=ForAll(scheduling_space(*WHOLE_SLOTS), bound(lambda c: lemma_1(c, slots=True))),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/lemma-1-continuous",
-        note="Jobs take whole slots here. The proof lets jobs share the machine, which slots do not allow.",
+        note="The proof lets jobs share the machine, which slots do not allow.",
     ),
     Claim(
         key="asrpt/lemma-1-slow-inside",
         place="Lemma 1",
         statement=SLOW + LEMMA_1,
-        procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(lemma_1)),
+        procedure=ForAll(SLOW_INSIDE, bound(lemma_1)),
         expected=ClaimVerdict.FALSE,
         printed=False,
         instead="asrpt/lemma-1-any-bandwidth",
@@ -132,10 +173,11 @@ CLAIMS = (
         key="asrpt/lemma-1-continuous",
         place="Lemma 1",
         statement=f"{CONTINUOUS}: {LEMMA_1}",
-        procedure=holds(RIGHT, lemma_1),
+        procedure=holds(FULL, lemma_1),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=SCALED + r" follows from $B_{intra} \ge B_{inter} / g$.",
+        mechanical=(bound_algebra.SHARES,),
     ),
     Claim(
         key="asrpt/lemma-1-any-bandwidth",
@@ -145,24 +187,24 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=SCALED + r" is clear, since $\tilde\alpha_i^{min}$ is the iteration of a placement.",
+        mechanical=(bound_algebra.SHARES,),
     ),
     Claim(
         key="asrpt/lemma-2",
         place="Lemma 2",
         statement="Jobs start with slots of one second; the virtual machine runs in continuous time, as Lemma 1 needs. "
         + LEMMA_2,
-        procedure=ForAll(scheduling_space(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
+        quote=QUOTE_2,
+        procedure=ForAll(scheduling_space(*WHOLE_SLOTS, jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/lemma-2-continuous",
-        note="Jobs take whole slots here. A job that completes within a slot on the virtual machine waits for its end. "
+        note="A job that completes within a slot on the virtual machine waits for its end. "
         "With slots on both machines it holds (`asrpt/lemma-2-all-slots`), but then Lemma 1 fails.",
     ),
     Claim(
         key="asrpt/lemma-2-all-slots",
         place="Lemma 2",
-        statement=SLOTS
-        + r"For $\tau = 0$, jobs that take whole slots, $B_{intra} \ge B_{inter} / g$ and $G > g^{max}$: "
-        + LEMMA_2,
+        statement=SLOTS + r"Where jobs take whole slots and $\tau = 0$: " + LEMMA_2,
         procedure=holds(SLOTTED, lambda c: lemma_2(c, slots=True, virtual_slots=True), measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -170,15 +212,14 @@ CLAIMS = (
         "whole slot; a slot of the virtual machine does one second of work at most. The rest is as in continuous time."
         + WAITING
         + SUMMED,
+        mechanical=SUMS,
         note="In this setting Lemma 1 fails.",
     ),
     Claim(
         key="asrpt/lemma-2-slow-inside",
         place="Lemma 2",
         statement=SLOW + LEMMA_2,
-        procedure=ForAll(
-            scheduling_space(communicating=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)
-        ),
+        procedure=ForAll(SLOW_WRONG, bound(lemma_2)),
         expected=ClaimVerdict.FALSE,
         printed=False,
         instead="asrpt/lemma-2-sharper",
@@ -191,6 +232,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=WAITING + SUMMED,
+        mechanical=SUMS,
         note="The appendix has the same argument, but starts with jobs that all wait; here each moment is accounted "
         "for.",
     ),
@@ -202,6 +244,17 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=with_one_more(WAITING + SUMMED),
+        mechanical=SUMS,
+    ),
+    Claim(
+        key="asrpt/eq-12-slots",
+        place="eq. (12)",
+        statement=f"Jobs start with slots of one second; the virtual machine runs in continuous time. {EQ_12}",
+        quote=QUOTE_12,
+        procedure=ForAll(scheduling_space(*WHOLE_SLOTS, jobs=(1, 2)), bound(lambda c: each_job(c, slots=True))),
+        expected=ClaimVerdict.FALSE,
+        instead="asrpt/eq-12",
+        note="As Lemma 2.",
     ),
     Claim(
         key="asrpt/eq-12",
@@ -211,6 +264,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=WAITING,
+        mechanical=WAITS,
         note="Summed over the jobs it gives Lemma 2, so that for any bandwidths it fails where that does "
         "(`asrpt/lemma-2-slow-inside`).",
     ),
@@ -222,13 +276,15 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=with_one_more(WAITING),
+        mechanical=WAITS,
     ),
     Claim(
         key="asrpt/lemma-3",
         place="Lemma 3",
         statement=SLOTS + LEMMA_3,
+        quote=QUOTE_3,
         procedure=ForAll(
-            scheduling_space(jobs=(1, 2), predicted=integers(1, 6), iterations=integers(1, 4)),
+            scheduling_space(*WHOLE_SLOTS, jobs=(1, 2), predicted=integers(1, 6), iterations=FEW_ITERATIONS),
             bound(lambda c: lemma_3(c, slots=True)),
         ),
         expected=ClaimVerdict.FALSE,
@@ -239,9 +295,7 @@ CLAIMS = (
         key="asrpt/lemma-3-slow-inside",
         place="Lemma 3",
         statement=SLOW + LEMMA_3,
-        procedure=ForAll(
-            scheduling_space(communicating=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)
-        ),
+        procedure=ForAll(SLOW_WRONG, bound(lemma_3)),
         expected=ClaimVerdict.FALSE,
         printed=False,
         instead="asrpt/lemma-3-exact",
@@ -250,22 +304,26 @@ CLAIMS = (
         key="asrpt/lemma-3-continuous",
         place="Lemma 3",
         statement=f"{CONTINUOUS}: {LEMMA_3}",
-        procedure=holds(WRONG, lemma_3),
+        procedure=holds(FULL, lemma_3),
         expected=ClaimVerdict.TRUE,
         printed=False,
-        proof=STRETCHED + r" And $\sum_{\delta_i > 0} \delta_i \le \frac{g^{max} \alpha^{max}}{G} \epsilon$, since "
-        r"$\tilde\alpha_i^{min} \le \alpha_i^{max}$ where $B_{intra} \ge B_{inter} / g$.",
+        proof=STRETCHED + r" And $\sum_{\delta_i > 0} \delta_i \le \frac{g^{max} \alpha^{max}}{G} \epsilon$ "
+        "(`asrpt/error-seconds`).",
+        mechanical=(*bound_algebra.ENDS, bound_algebra.ERROR),
     ),
     Claim(
         key="asrpt/lemma-3-exact",
         place="Appendix C, last line",
-        statement=r"$OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{i: \tilde n_i > n_i} \frac{g_i}{G} \epsilon_i "
-        r"\tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min}$ in "
-        r"continuous time, for any bandwidths.",
+        statement=r"In continuous time, for any bandwidths: $OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{i: \tilde n_i > "
+        r"n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i "
+        r"\tilde\alpha_i^{min}$.",
+        quote=r"$\leq OPT_{A_1} + I \sum_{i \in \mathcal{O}} \frac{g_i}{G} \epsilon_i \tilde{\alpha}_i^{\min} - "
+        r"\sum_{i \in \mathcal{U}} \frac{g_i}{G} \epsilon_i \tilde{\alpha}_i^{\min}$",
         procedure=holds(ANY, over_and_under, measured=False),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=STRETCHED,
-        note="The appendix states it in slots, and compares SRPT schedules step by step instead.",
+        mechanical=bound_algebra.ENDS,
+        note="The appendix states it in slots, and compares SRPT schedules step by step instead (`asrpt/eq-14`).",
     ),
 )

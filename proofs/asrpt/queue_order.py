@@ -5,7 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hetopt.data.rationals import number_text
-from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, overfull, schedule_picture, scheduling_space
+from hetopt.proofs.asrpt.scheduling_cases import (
+    PREDICTED,
+    Runs,
+    SchedulingCase,
+    overfull,
+    schedule_picture,
+    scheduling_space,
+)
 from hetopt.proofs.asrpt.single_machine import (
     ONE_MACHINE,
     TWO_MACHINES,
@@ -60,6 +67,27 @@ def smaller_starts_first(case: SchedulingCase) -> Finding:
     return Finding(slack, words, (), pictures)
 
 
+def delayed_as_allowed(case: SchedulingCase) -> Finding:
+    """Whether jobs start when the head's GPUs are free, or up to tau times its virtual seconds later if it is heavy."""
+    virtual, sizes, runs = case.virtual(predicted=True), case.sizes(predicted=True), case.asrpt()
+    slacks, before = [], F(0)
+    for n, run in enumerate(runs):
+        choice, gpus = case.tasks[run.job].options[0], case.tasks[run.job].gpus
+        head = max(before, virtual.ends[run.job])
+        moments = [head, *(r.end for r in runs[:n] if r.end > head)]
+        ready = min(t for t in moments if idle_gpus(case, runs[:n], t) >= gpus)
+        most = case.delay * sizes[run.job] if choice.most >= case.heavy * choice.least else F(0)
+        slacks += [run.start - ready, ready + most - run.start]
+        before = run.start
+    words = f"jobs start between their first opportunity and the end of the delay, {number_text(min(slacks))} s within"
+    return Finding(min(slacks), words, (), (schedule_picture("A-SRPT", runs, case.free),))
+
+
+def idle_gpus(case: SchedulingCase, runs: Runs, time: Fraction) -> int:
+    """GPUs of the cluster that no run uses from ``time`` on."""
+    return case.servers.total - sum(sum(run.use) for run in runs if run.start <= time < run.end)
+
+
 def never_overfull(case: SchedulingCase, *, closed: bool) -> Finding:
     """Equations (1) to (3) for A-SRPT's schedule; ``closed`` as printed."""
     runs = case.asrpt()
@@ -70,6 +98,11 @@ def never_overfull(case: SchedulingCase, *, closed: bool) -> Finding:
     words = f"at {number_text(time)} jobs hold {over + case.free[m]} of the {case.free[m]} GPUs of server{m + 1}"
     return Finding(slack, words, (), (schedule_picture("A-SRPT", runs, case.free),))
 
+
+ANY_JOBS = scheduling_space(
+    communicating=True, predicted=PREDICTED, delayed=True, iterations=integers(1, 3), spare=False, inside="any"
+)
+"""Any bandwidths, predictions and delays, and jobs that may need all GPUs."""
 
 TAILS = r"""
 Let $R_1 \ge R_2 \ge \dots$ be the remaining times at $t$ of all jobs that have arrived, under SRPT (0 for completed
@@ -89,6 +122,7 @@ CLAIMS = (
         place="section IV-C",
         statement="Shortest remaining time first has the least sum of completion times of all preemptive schedules on "
         "one machine, jobs arriving over time.",
+        quote="This approach is known to be delay-optimal in single-machine preemptive settings",
         procedure=ForAll(ONE_MACHINE, shortest_first_is_best, share=HALF),
         expected=ClaimVerdict.TRUE,
         proof=TAILS,
@@ -100,6 +134,8 @@ CLAIMS = (
         place="section IV-C",
         statement="Shortest remaining time first is optimal for single-machine jobs with known durations over parallel "
         "machines, jobs arriving over time: it has the least sum of completion times.",
+        quote="Our online scheduling algorithm is inspired by the online SRPT framework proposed in …, which is "
+        "optimal for online scheduling for single-machine jobs with known durations over parallel machines.",
         procedure=ForAll(TWO_MACHINES, shortest_first_is_best_on_two, share=HALF),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/srpt",
@@ -110,20 +146,34 @@ CLAIMS = (
         key="asrpt/pending-order",
         place="Algorithm 1",
         statement="Jobs start in the order in which they complete in the virtual schedule.",
-        procedure=ForAll(
-            scheduling_space(communicating=True, predicted=PREDICTED, delayed=True, iterations=integers(1, 3)),
-            in_virtual_order,
-            share=HALF,
-        ),
+        quote=r"We schedule all jobs in $\tilde{A}_1$ first, and order jobs according to their completion time in "
+        r"$\tilde{A}_1$. We then perform job scheduling on the actual cluster following the order",
+        procedure=ForAll(ANY_JOBS, in_virtual_order, share=HALF),
         expected=ClaimVerdict.TRUE,
         proof="Line 2 appends jobs to the queue as they complete there, lines 4 to 25 start or delay its head alone, "
         "and a delayed job starts before the next job is considered.",
+    ),
+    Claim(
+        key="asrpt/delay-limit",
+        place="Algorithm 1",
+        statement="The head of the queue starts as soon as enough GPUs are free; a communication-heavy job, at most "
+        r"$\tau \frac{g_i}{G} \tilde n_i \tilde\alpha_i^{min}$ seconds later.",
+        quote=r"Otherwise, we delay up to $\tau \frac{g_i}{G} \tilde{n}_i \tilde{\alpha}_i^{\min}$, constantly "
+        "reassessing allocations for a more efficient configuration",
+        procedure=ForAll(ANY_JOBS, delayed_as_allowed, share=HALF),
+        expected=ClaimVerdict.TRUE,
+        proof="A job becomes the head when it is complete on the virtual machine and the job before it has started. "
+        "Line 5 waits for $g_i$ free GPUs. Then lines 21 to 23 start the job, or line 13 does, or it is delayed by "
+        "line 16 for at most that long; meanwhile no job starts, so that its GPUs stay free.",
+        note="Line 8 calls a job communication-heavy if its ratio is at least COMM_HEAVY; the text has *exceeds*.",
     ),
     Claim(
         key="asrpt/larger-later",
         place="section IV-C",
         statement=r"Jobs with larger predicted workloads $\frac{g_i}{G} \tilde n_i \tilde\alpha_i^{min}$ are scheduled "
         "later.",
+        quote=r"By doing so, jobs with larger predicted workloads $\frac{g_i}{G} \tilde{n}_i \tilde{\alpha}_i^{\min}$ "
+        r"are scheduled later due to longer completion times in $\tilde{A}_1$.",
         procedure=ForAll(scheduling_space(), smaller_starts_first),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/larger-later-together",
@@ -135,7 +185,15 @@ CLAIMS = (
         statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
         "arrive at the same time.",
         procedure=ForAll(
-            scheduling_space(arriving=False, communicating=True, predicted=PREDICTED, delayed=True),
+            scheduling_space(
+                arriving=False,
+                communicating=True,
+                predicted=PREDICTED,
+                iterations=integers(1, 3),
+                delayed=True,
+                spare=False,
+                inside="any",
+            ),
             smaller_starts_first,
             share=HALF,
         ),
@@ -149,6 +207,8 @@ CLAIMS = (
         place="eq. (3)",
         statement=r"A-SRPT's schedule satisfies $\sum_{i: t_i \le t \le t_i + n_i \alpha_i} \sum_s x_{i,s}^m \le g$ "
         r"for all $t$ and $m$.",
+        quote=r"$\sum_{i \in [I]: t_i \le t \le t_i + n_i \alpha_i} \sum_{s \in [S_i]} x_{i,s}^m \le g, \forall m \in "
+        r"[M], t \in [T].$",
         procedure=ForAll(scheduling_space(spare=False), lambda c: never_overfull(c, closed=True)),
         expected=ClaimVerdict.FALSE,
         instead="asrpt/eq-3-half-open",
@@ -160,11 +220,7 @@ CLAIMS = (
         key="asrpt/eq-3-half-open",
         place="eqs. (1) to (3)",
         statement=r"A-SRPT's schedule satisfies (1), (2), and (3) with $t_i \le t < t_i + n_i \alpha_i$.",
-        procedure=ForAll(
-            scheduling_space(spare=False, inside="any", communicating=True, predicted=PREDICTED, delayed=True),
-            lambda c: never_overfull(c, closed=False),
-            share=HALF,
-        ),
+        procedure=ForAll(ANY_JOBS, lambda c: never_overfull(c, closed=False), share=HALF),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof="(1): a job is in the queue only once it has arrived. (2): Heavy-Edge places all replicas on the $g_i$ "

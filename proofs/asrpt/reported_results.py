@@ -75,12 +75,28 @@ def shares() -> Computation:
     )
 
 
-def measured(key: str, place: str, statement: str, why: str) -> Claim:
+GBIT, GBYTE = 10**9 // 8, 10**9
+"""A gigabit and a gigabyte in bytes."""
+
+
+def bandwidths() -> Computation:
+    """B_intra over B_inter in the simulations, whose network cards have 10 Gbps, in Fig. 8 from 1 to 50."""
+    ratios = {card: F(300 * GBYTE, card * GBIT) for card in (50, 10, 1)}
+    rows = tuple(
+        compare_values(f"B_intra is at least B_inter with cards of {card} Gbps", True, ratio >= 1)
+        for card, ratio in ratios.items()
+    )
+    text = ", ".join(f"{ratio} with {card} Gbps" for card, ratio in ratios.items())
+    return Computation(rows, f"B_intra over B_inter is {text}")
+
+
+def measured(key: str, place: str, statement: str, why: str, quote: str = "") -> Claim:
     """A claim that cannot be computed here."""
     return Claim(
         key=f"asrpt/{key}",
         place=place,
         statement=statement,
+        quote=quote,
         procedure=Untestable(why),
         expected=ClaimVerdict.UNTESTABLE,
     )
@@ -101,6 +117,9 @@ CLAIMS = (
         place="Table II and section V-B",
         statement="Heavy-Edge's iteration is 6% longer than that of the ILP for VGG19, and it is 1500 times faster for "
         "GPT-175B.",
+        quote="Heavy-Edge achieves a PITT only 6% longer than the optimal ILP solution, while computing in under TWO "
+        "milliseconds compared to ILP's 55+ seconds. Moreover, for the GPT-175B model, the uniform structure allows "
+        "Heavy-Edge to find a solution 1500 times faster than the ILP.",
         procedure=ByComputation(table_2),
         expected=ClaimVerdict.TRUE,
         note="The quotients of the printed numbers. The worst case of Heavy-Edge is another question.",
@@ -116,21 +135,38 @@ CLAIMS = (
         key="asrpt/fig-6-shares",
         place="section V-B",
         statement="37,500 to 150,000 jobs are 5% to 20% of the trace of 758,223 jobs.",
+        quote="total job completion times for A-SRPT and baselines with job counts from 37,500 to 150,000 (5% to 20% "
+        "of the trace)",
         procedure=ByComputation(shares),
         expected=ClaimVerdict.TRUE,
         policies=(),
+    ),
+    Claim(
+        key="asrpt/bandwidths",
+        place="section V-B",
+        statement=r"In all simulations $B_{intra} \ge B_{inter}$, so that the bounds for $B_{intra} \ge B_{inter} / "
+        r"g$ apply.",
+        quote="The NIC bandwidth of each server is set to 10Gbps, and the inter-GPU communication bandwidth within "
+        "each server is 300GB/s",
+        procedure=ByComputation(bandwidths),
+        expected=ClaimVerdict.TRUE,
+        printed=False,
+        note=r"Section III has *one to two orders of magnitude*; 240 is more than two.",
     ),
     measured(
         "training-times",
         "sections IV-C and V-A",
         "Training the forest takes 80 s with 700,000 jobs, and 84 s with the first 80% of the 758,223 jobs.",
         "needs the trace and that machine; 80 % of the jobs are 606,578, so fewer jobs took longer",
+        "Training with a two-month trace of 700,000 DDLwMP jobs … takes only 80 seconds.",
     ),
     measured(
         "fig-4",
         "Fig. 4",
         "About 60% of the jobs are predicted correctly.",
         "needs the trace with the groups and users of its jobs, and the iterations that were assigned to them",
+        "The prediction error is depicted in Fig. 4, which shows that approximately 60% of the jobs are predicted "
+        "correctly.",
     ),
     measured(
         "fig-5",
@@ -138,6 +174,9 @@ CLAIMS = (
         "On the testbed total flow times are 7% longer than with perfect predictions, and up to 44% shorter than "
         "those of the baselines.",
         "needs two GPUs split into 14, and the three sets of 75 jobs",
+        "Our A-SRPT achieves performance close to *A-SRPT-Perfect*, with only 7% longer total job completion time, and "
+        "significantly outperforms all other baselines. … In contrast, our algorithm reduces the total job completion "
+        "time by up to 44%.",
     ),
     measured(
         "fig-6-to-8",
@@ -146,6 +185,7 @@ CLAIMS = (
         "baselines.",
         "depends on the sampled jobs, the assignment of networks to groups, the profiles, and the delay factor, none "
         "of which is printed",
+        "A-SRPT consistently outperforms baselines, reducing total job completion times by 31% to 91%.",
     ),
     measured(
         "fig-9",
@@ -153,5 +193,8 @@ CLAIMS = (
         "The average errors of random forest, median and mean are 369, 563 and 593 iterations; the forest's total is "
         "14% above that of perfect predictions.",
         "depends on the sampled jobs and on the iterations that were assigned to them",
+        "The average errors for the random forest, median-based, and mean-based models are 369, 563, and 593, "
+        "respectively. The random forest model outperforms simpler methods due to lower average error and is only 14% "
+        "less efficient than the perfect model",
     ),
 )

@@ -6,7 +6,7 @@ Lemmas 1 to 3 and Theorem 1 of A-SRPT compare these schedules;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -27,7 +27,15 @@ from hetopt.proofs.asrpt.all_placements import every_placement
 from hetopt.proofs.asrpt.single_machine import KnownCompletions, MachineSchedule, srpt, whole_slot
 from hetopt.proofs.asrpt.staged_cases import ZERO, cluster_of, exact, servers_of, staged_job
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+)
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
@@ -289,6 +297,11 @@ class SchedulingCase:
         """n_i."""
         return [job.iterations for job in self.jobs]
 
+    @property
+    def widest(self) -> int:
+        """g_max."""
+        return max(job.pipeline.gpus for job in self.jobs)
+
     @cached_property
     def fleet(self) -> Fleet:
         """The empty servers with Heavy-Edge as their mapper."""
@@ -368,9 +381,79 @@ DEFAULTS = {"behind": F(0), "parameters": F(0), "outputs": F(1), "arrivals": F(0
 """Entries of absent tables; without a table of predictions these are the true iterations."""
 
 
+@hypothesis(r"every job fits on the empty cluster, $g^{max} \le G$")
+def fitting(case: SchedulingCase) -> bool:
+    """No job needs more than all GPUs."""
+    return case.widest <= case.servers.total
+
+
+@hypothesis(r"no job needs all GPUs, $g^{max} < G$")
+def sparing(case: SchedulingCase) -> bool:
+    """A GPU stays free next to every job."""
+    return case.widest < case.servers.total
+
+
+@hypothesis("jobs do not communicate, so that an iteration takes the same time on all GPUs")
+def silent(case: SchedulingCase) -> bool:
+    """Jobs of one stage without parameters."""
+    return all(job.pipeline.silent for job in case.jobs)
+
+
+BANDWIDTHS: dict[Bandwidths, tuple[Hypothesis[SchedulingCase], ...]] = {
+    "fast": (Hypothesis(r"$B_{intra} \ge B_{inter} / g$", lambda case: case.servers.fast_inside),),
+    "slow": (Hypothesis(r"$B_{intra} < B_{inter} / g$", lambda case: not case.servers.fast_inside),),
+    "any": (),
+}
+
+
+@hypothesis("all jobs arrive at time 0")
+def together(case: SchedulingCase) -> bool:
+    """All arrival times are 0."""
+    return not any(case.arrivals)
+
+
+@hypothesis("jobs arrive at whole seconds")
+def whole_arrivals(case: SchedulingCase) -> bool:
+    """Every arrival is the beginning of a slot."""
+    return all(r.denominator == 1 for r in case.arrivals)
+
+
+@hypothesis("every job takes whole seconds on any GPUs")
+def whole_lengths(case: SchedulingCase) -> bool:
+    """Every end is the beginning of a slot, if every start is."""
+    return all(length.denominator == 1 for uses in case.lengths for length in uses.values())
+
+
+WHOLE_SLOTS = (whole_arrivals, whole_lengths)
+"""Jobs arrive at the beginning of a slot, and take whole slots."""
+
+
+@hypothesis(r"each job has at least one iteration, $n_i \ge 1$")
+def at_least_one_iteration(case: SchedulingCase) -> bool:
+    """As the paper assumes in the proof of Theorem 1."""
+    return all(n >= 1 for n in case.iterations)
+
+
+@hypothesis(r"each job has one iteration, $n_i = 1$")
+def one_iteration(case: SchedulingCase) -> bool:
+    """Durations are those of an iteration."""
+    return all(n == 1 for n in case.iterations)
+
+
+@hypothesis(r"predictions are correct, $\tilde n_i = n_i$")
+def predicted_correctly(case: SchedulingCase) -> bool:
+    """Every prediction is the true number of iterations."""
+    return all(job.predicted == job.iterations for job in case.jobs)
+
+
+@hypothesis(r"no job is delayed, $\tau = 0$")
+def undelayed(case: SchedulingCase) -> bool:
+    """The delay factor is 0, as on the paper's testbed."""
+    return not case.delay
+
+
 def scheduling_space(
-    where: Callable[[SchedulingCase], bool] = lambda _: True,
-    *,
+    *hypotheses: Hypothesis[SchedulingCase],
     jobs: tuple[int, int] = (1, 3),
     most_gpus: int = 4,
     spare: bool = True,
@@ -381,7 +464,7 @@ def scheduling_space(
     iterations: tuple[Fraction, ...] = (),
     delayed: bool = False,
 ) -> Space[SchedulingCase]:
-    """Cases for which ``where`` holds.
+    """Cases that meet ``hypotheses`` and those of the settings.
 
     Parameters
     ----------
@@ -398,6 +481,14 @@ def scheduling_space(
     delayed:
         Whether COMM_HEAVY and tau are part of the case; else they are 3/2 and 0.
     """
+    stated = (
+        sparing if spare else fitting,
+        *(BANDWIDTHS[inside] if communicating else (silent,)),
+        *(() if arriving else (together,)),
+        *(() if iterations else (one_iteration,)),
+        *(() if predicted else (predicted_correctly,)),
+        *(() if delayed else (undelayed,)),
+    )
     tables = {
         "servers": TableShape(1, 1, integers(1, 3)),
         "gpus": TableShape(1, 1, integers(1, most_gpus)),
@@ -419,14 +510,9 @@ def scheduling_space(
         tables["heavy"], tables["delay"] = TableShape(1, 1, HEAVY), TableShape(1, 1, DELAY)
 
     def build(numbers: CaseNumbers) -> SchedulingCase | None:
+        """The case; None for more GPUs than are enumerated, or a job that fits nowhere."""
         widest = max(k + b for k, b in zip(numbers.row("replicas"), _column(numbers, "behind"), strict=True))
-        nic, intra = _bandwidth(numbers)
-        gpus = numbers.one("servers") * numbers.one("gpus")
-        agrees = {"fast": intra >= nic, "slow": intra < nic, "any": True}[inside]
-        if not (widest + spare <= gpus <= most_gpus and agrees):
-            return None
-        case = case_of(numbers)
-        return case if where(case) else None
+        return case_of(numbers) if widest <= numbers.one("servers") * numbers.one("gpus") <= most_gpus else None
 
     def draw(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         least = 1 + spare
@@ -450,7 +536,7 @@ def scheduling_space(
         found |= {name: ((choose(tables[name].values),),) for name in ("heavy", "delay") if delayed}
         return CaseNumbers({name: found[name] for name in tables})
 
-    return Space({"i": jobs}, tables, build, draw)
+    return Space({"i": jobs}, tables, build, draw, (*stated, *hypotheses))
 
 
 def case_of(numbers: CaseNumbers) -> SchedulingCase:

@@ -14,7 +14,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.asrpt.non_preemptive import Number, VirtualMachine
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers
 
 F = Fraction
 
@@ -182,6 +182,7 @@ ONE_MACHINE = Space(
     {"i": (1, 4)},
     {"arrivals": TableShape(1, "i", integers(0, 6)), "sizes": TableShape(1, "i", integers(1, 5))},
     _preemptive,
+    hypotheses=(Hypothesis("there is one machine", lambda case: case.machines == 1),),
 )
 """Up to four jobs on one machine."""
 
@@ -189,6 +190,9 @@ TWO_MACHINES = Space(
     {"i": (1, 5)},
     {"arrivals": TableShape(1, "i", integers(0, 3)), "sizes": TableShape(1, "i", integers(1, 3))},
     partial(_preemptive, machines=2),
+    hypotheses=(
+        Hypothesis("there are two machines, and a job runs on one at a time", lambda case: case.machines == 2),
+    ),
 )
 """Up to five jobs on two machines."""
 

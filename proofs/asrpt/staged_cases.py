@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -21,7 +21,15 @@ from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.proofs.asrpt.all_placements import every_placement
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+)
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
@@ -42,15 +50,18 @@ def staged_job(
     parameters: Sequence[Fraction],
     outputs: Sequence[Fraction],
     *,
+    backward: Sequence[Fraction] = (),
     work: Fraction = ONE,
     arrival: Fraction = ZERO,
 ) -> Job:
-    """A job of stages with ``seconds`` per iteration each; ``outputs`` of all stages but the last."""
+    """A job of stages with ``seconds`` forward per iteration each; ``outputs`` of all stages but the last."""
+    behind = backward or (F(0),) * len(replicas)
     stages = tuple(
-        Stage(int(k), float(p), 0.0, parameter_bytes=float(h), output_bytes=float(d))
-        for k, p, h, d in zip(replicas, seconds, parameters, (*outputs, F(0)), strict=True)
+        Stage(int(k), float(p), float(b), parameter_bytes=float(h), output_bytes=float(d))
+        for k, p, b, h, d in zip(replicas, seconds, behind, parameters, (*outputs, F(0)), strict=True)
     )
-    speed = 1 / float(max(seconds)) if max(seconds) else 1.0
+    longest = max(p + b for p, b in zip(seconds, behind, strict=True))
+    speed = 1 / float(longest) if longest else 1.0
     gpus = sum(stage.gpus for stage in stages)
     return Job(name, {"GPU": speed}, float(work), gpus, arrival=float(arrival), stages=stages)
 
@@ -164,16 +175,54 @@ class StagedCase:
         return placement_picture(f"{title}: {number_text(alpha)} s", stages, x.tolist(), self.free)
 
 
+@hypothesis("the job fits on the servers")
+def fitting(case: StagedCase) -> bool:
+    """There are enough GPUs."""
+    return case.pipeline.gpus <= sum(case.free)
+
+
+@hypothesis("stages take no time to compute")
+def computing_nothing(case: StagedCase) -> bool:
+    """Iterations consist of communication."""
+    return not case.pipeline.computing.any()
+
+
+@hypothesis("the job uses all free GPUs")
+def filling(case: StagedCase) -> bool:
+    """As a mapper is called: with the GPUs that the job was given."""
+    return bool(case.pipeline.gpus == sum(case.free))
+
+
+@hypothesis(r"$B_{intra} \ge B_{inter} / g$")
+def fast_inside(case: StagedCase) -> bool:
+    """Links within a server are no slower than a GPU's share of the network card."""
+    return case.intra >= case.nic
+
+
+@hypothesis(r"$B_{intra} \ge B_{inter}$")
+def fast_links(case: StagedCase) -> bool:
+    """Links within a server are no slower than a whole network card."""
+    return case.intra >= case.nic * max(case.free)
+
+
+fast_cards = Hypothesis[StagedCase](f"{fast_links.text} on the server with most free GPUs", fast_links)
+
+
+CONSERVED = Hypothesis[Any](
+    r"the input of all replicas of a stage is the output of those before, $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$"
+)
+EVEN = Hypothesis[Any]("bytes between stages are split evenly over all pairs of replicas")
+
+
 def equal_servers_space(
-    where: Callable[[StagedCase], bool] = lambda _: True,
-    *,
+    *hypotheses: Hypothesis[StagedCase],
     stages: tuple[int, int] = (1, 3),
     servers: tuple[int, int] = (1, 3),
     gpus: tuple[int, int] = (1, 3),
     values: tuple[Fraction, ...] = (),
     most_placements: int = 200,
 ) -> Space[StagedCase]:
-    """A job on equal servers for which ``where`` holds.
+    """A job on equal servers, with these hypotheses.
 
     Parameters
     ----------
@@ -182,28 +231,31 @@ def equal_servers_space(
     """
 
     def build(numbers: CaseNumbers) -> StagedCase | None:
+        """The case; None if it may have more placements than are enumerated."""
         replicas, count, size = numbers.row("replicas"), int(numbers.one("servers")), int(numbers.one("gpus"))
-        if sum(replicas) > count * size or _ways(replicas, count) > most_placements:
+        if _ways(replicas, count) > most_placements:
             return None
         seconds = (F(0),) * len(replicas) if values else numbers.row("seconds")
-        case = StagedCase(_job(numbers, seconds), (size,) * count, *numbers.row("bandwidth"))
-        return case if where(case) else None
+        return StagedCase(_job(numbers, seconds), (size,) * count, *numbers.row("bandwidth"))
 
     tables = _stage_tables(4, values)
     tables["servers"], tables["gpus"] = TableShape(1, 1, integers(*servers)), TableShape(1, 1, integers(*gpus))
     tables["bandwidth"] = TableShape(1, 2, _positive(values) or BANDWIDTHS)
-    return Space({"s": stages}, tables, build)
+    stated = (fitting, computing_nothing) if values else (fitting,)
+    return Space({"s": stages}, tables, build, None, (*stated, *hypotheses))
 
 
-def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, int] = (2, 3)) -> Space[StagedCase]:
-    """A job on servers with exactly the GPUs that it needs; B_intra >= g B_inter / g for the largest server."""
+def full_servers_space(
+    *hypotheses: Hypothesis[StagedCase], stages: tuple[int, int] = (1, 3), servers: tuple[int, int] = (2, 3)
+) -> Space[StagedCase]:
+    """A job on servers with exactly the GPUs that it needs, with these hypotheses; links within servers are fast."""
 
     def build(numbers: CaseNumbers) -> StagedCase | None:
+        """The case; None for more GPUs than are enumerated."""
         free = tuple(map(int, numbers.row("free")))
-        nic, intra = numbers.row("bandwidth")
-        if sum(free) != sum(numbers.row("replicas")) or sum(free) > 6 or intra < max(free) * nic:
+        if sum(free) > 6:
             return None
-        return StagedCase(_job(numbers, numbers.row("seconds")), free, nic, intra)
+        return StagedCase(_job(numbers, numbers.row("seconds")), free, *numbers.row("bandwidth"))
 
     def draw(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         s, m = sizes["s"], sizes["m"]
@@ -228,7 +280,7 @@ def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, 
     }
     tables["free"] = TableShape(1, "m", integers(1, 4))
     tables["bandwidth"] = TableShape(1, 2, BANDS)
-    return Space({"s": stages, "m": servers}, tables, build, draw)
+    return Space({"s": stages, "m": servers}, tables, build, draw, (filling, *hypotheses))
 
 
 def _positive(values: tuple[Fraction, ...]) -> tuple[Fraction, ...]:

@@ -3053,10 +3053,10 @@ Qed.
 Definition estimated (pmi batch_size pcie_scaling model_weight dataset_size : R) : R :=
   pmi * batch_size * pcie_scaling / (model_weight * dataset_size).
 
-(* Claim hadar/eq-10: the estimate of (10) rises with PMI, batch size and PCIe scaling, and falls with the weight of the
-   model and the size of the data. The ratio of the estimates on two nodes is the same for all jobs, so no factors give
-   the speeds of the example in section II-A. With PMI = sqrt(TFLOPS / GB) or TFLOPS / sqrt(GB), more memory lowers the
-   estimate. *)
+(* Claims hadar/eq-10-speedups, hadar/eq-10-terms: the estimate of (10) rises with PMI, batch size and PCIe scaling, and
+   falls with the weight of the model and the size of the data. The ratio of the estimates on two nodes is the same for
+   all jobs, so no factors give the speeds of the example in section II-A. With PMI = sqrt(TFLOPS / GB) or
+   TFLOPS / sqrt(GB), more memory lowers the estimate. *)
 Theorem eq_10 :
   (forall p p' b b' s s' m m' d d', 0 < p <= p' -> 0 < b <= b' -> 0 < s <= s' -> 0 < m' <= m -> 0 < d' <= d ->
     estimated p b s m d <= estimated p' b' s' m' d' /\
@@ -3167,10 +3167,10 @@ Proof.
   - intros i. unfold busy_time. fold l. rewrite E. destruct (runs t i); lra.
 Qed.
 
-(* Refutes hadar/eq-12-to-13: the step from (12) to (13) fails. On three equal nodes, with jobs of six rounds on one node,
+(* The step from (12) to (13) fails. On three equal nodes, with jobs of six rounds on one node,
    (12) holds for k = 1, with CRU_1^1 < CRU_1^2 < CRU_1^3, on any nodes; but CRU_2^2 < CRU_2^3 fails for k + 1 = 2, as
    two copies of each job can keep all nodes busy in all rounds, and no copies keep them busier. *)
-Theorem eq_12_to_13 :
+Lemma eq_12_to_13 :
   (forall p1 p2 p3 m1 m2 m3, count 3 p1 = 1 -> count 3 p2 = 2 -> count 3 p3 = 3 ->
     takes_rounds 3 (fun _ => 1) 6 (always p1) m1 -> takes_rounds 3 (fun _ => 1) 6 (always p2) m2 ->
     takes_rounds 3 (fun _ => 1) 6 (always p3) m3 ->

@@ -5,17 +5,23 @@ from __future__ import annotations
 from hetopt.proofs.hadar import (
     admission_prices,
     algorithm_2,
+    batch_rounds,
     busy_nodes,
     competitive_ratio,
+    completion_time,
     copy_ids,
     copy_utilisation,
+    cost_by_round,
     cost_relation,
     heterogeneity_table,
+    initial_estimate,
     motivating_example,
     price_slopes,
     problem_equivalence,
     ratio_families,
     reported_results,
+    round_wise,
+    training_steps,
 )
 from hetopt.proofs.ledger.claim import Claim
 
@@ -25,13 +31,24 @@ def claims() -> tuple[Claim, ...]:
     hadar = (
         heterogeneity_table,
         motivating_example,
+        completion_time,
         problem_equivalence,
         admission_prices,
+        cost_by_round,
         algorithm_2,
         cost_relation,
         price_slopes,
         competitive_ratio,
         ratio_families,
+        round_wise,
     )
-    hadare = (copy_ids, busy_nodes, copy_utilisation, reported_results)
+    hadare = (
+        copy_ids,
+        initial_estimate,
+        busy_nodes,
+        training_steps,
+        copy_utilisation,
+        batch_rounds,
+        reported_results,
+    )
     return tuple(claim for part in (*hadar, *hadare) for claim in part.CLAIMS)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.exact_prices import ZERO, PriceFunction, printed_prices
 from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
-from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotJob, SlotSchedule, slot_space
+from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotJob, SlotSchedule, positive, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll, Growth
-from hetopt.proofs.ledger.space import integers
+from hetopt.proofs.ledger.space import hypothesis, integers
 
 F = Fraction
 Used = tuple[int, ...]
@@ -125,6 +125,31 @@ class TakeOrSkip:
                     taken.append((job, offer))
             yield total, tuple(taken)
 
+    def best_allocation(self, index: int, used: Used, *, cheapest: bool) -> tuple[RadicalSum, Taken]:
+        """The largest sum of payoffs of the jobs from ``index`` on, each with free GPUs or none, and these GPUs.
+
+        Parameters
+        ----------
+        cheapest:
+            Whether a job may only take what FIND_ALLOC may give it, with any way to break ties; else any gang.
+        """
+        if index >= len(self.case.jobs):
+            return ZERO, ()
+        gangs = [
+            (self.cost(BestGang(ZERO, seats), used), -speed, seats)
+            for speed, seats in self.case.gangs(index)
+            if all(used[i] + n <= self.case.cells[i][2] for i, n in seats)
+        ]
+        least = min((gang[:2] for gang in gangs), default=None)
+        found = self.best_allocation(index + 1, used, cheapest=cheapest)
+        for cost, slowness, seats in gangs:
+            if not cheapest or (cost, slowness) == least:
+                gang = BestGang(self.case.jobs[index].worth - cost, seats)
+                total, rest = self.best_allocation(index + 1, self.after(used, gang), cheapest=cheapest)
+                if total + gang.payoff > found[0]:
+                    found = total + gang.payoff, ((index, gang), *rest)
+        return found
+
     def _is_full(self, used: Used) -> bool:
         return all(n == c for n, (_, _, c) in zip(used, self.case.cells, strict=True))
 
@@ -196,14 +221,34 @@ def best_decisions(case: SlotCase, *, skip_unplaced: bool) -> Finding:
     return Finding(rounded_towards_zero(total - best), words, ("all take-or-skip decisions",), pictures)
 
 
+def best_allocations(case: SlotCase) -> Finding:
+    """Compare the recursion over payoffs, with any way to break ties, with all allocations of the GPUs to jobs."""
+    recursion = TakeOrSkip.of(case)
+    (total, taken), (best, other) = (
+        recursion.best_allocation(0, recursion.idle, cheapest=cheapest) for cheapest in (True, False)
+    )
+    words = (
+        f"the sum of payoffs is {number_text(rounded_towards_zero(total))}, the largest of all allocations "
+        f"{number_text(rounded_towards_zero(best))}"
+    )
+    pictures = (
+        case.picture("largest sum of payoffs", recursion.chosen(other)),
+        case.picture("recursion", recursion.chosen(taken)),
+    )
+    return Finding(
+        rounded_towards_zero(total - best), words, ("all gangs of all jobs", "all ways to break ties"), pictures
+    )
+
+
+@hypothesis("some job has a positive payoff on the empty servers")
 def pays(case: SlotCase) -> bool:
-    """Whether some job has a positive payoff on the empty servers."""
+    """Alone."""
     recursion = TakeOrSkip.of(case)
     return any(recursion.find_alloc(j, recursion.idle) for j in range(len(case.jobs)))
 
 
 ROUND = {"gpus": integers(1, 3), "demand": integers(1, 2), "speed": integers(0, 2)}
-ANY = slot_space(n=(1, 4), values=ROUND)
+ANY = slot_space(positive, n=(1, 4), values=ROUND)
 
 SKIPS = r"""
 A call returns the allocations in its argument. This holds where it ends in line 2 or 8. Else, by induction from the
@@ -228,6 +273,7 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         policies=("hadar-printed",),
         instead="hadar/thm-1-states",
+        quote="Algorithm 2 can make scheduling decisions in polynomial time for a set of jobs in an execution round.",
         proof=r"""
 Let each of $n$ jobs require the only GPU of a separate type, on a separate server: $H = R = n$. Every job has a
 positive payoff in every state (its GPU is free, at $U_{\min} < \mathcal U_j$). Before job $i$ the servers of any subset
@@ -255,10 +301,12 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         key="hadar/algorithm-2",
         place="Algorithm 2",
         statement="If a job has a positive payoff on the empty servers, Algorithm 2 returns allocations for some job.",
-        procedure=ForAll(slot_space(pays, n=(1, 4), values=ROUND), printed_takes_some_job),
+        procedure=ForAll(slot_space(positive, pays, n=(1, 4), values=ROUND), printed_takes_some_job),
         expected=ClaimVerdict.FALSE,
         policies=("hadar-printed",),
         instead="hadar/algorithm-2-skips",
+        quote="The set of jobs and the allocations with minimum cost is returned from the DP function call Lines "
+        "16-21.",
         note="Lines 16 to 21 compare only costs, and skipping always costs less.",
     ),
     Claim(
@@ -279,7 +327,7 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         r"all decisions to take or skip jobs in their order, although it returns at the first job that finds no GPUs "
         r"(lines 7 to 9).",
         procedure=ForAll(
-            slot_space(n=(1, 4), h=(1, 1), k=(1, 1), values=ROUND),
+            slot_space(positive, n=(1, 4), h=(1, 1), k=(1, 1), values=ROUND),
             lambda c: best_decisions(c, skip_unplaced=False),
         ),
         expected=ClaimVerdict.FALSE,
@@ -302,5 +350,19 @@ FIND_ALLOC depends only on the GPUs in use. So it is the maximum of the value of
 GPUs with a positive payoff, $\mu_i$ plus the value of $(i + 1, \gamma + w_i)$; and it is 0 once no job or no GPU is
 left. The recursion computes exactly this.""",
         note="`hadar.Exact()`.",
+    ),
+    Claim(
+        key="hadar/optimal-decisions",
+        place="section III-C",
+        statement="Algorithm 2, with payoffs compared and null meaning that this job is skipped, finds optimal "
+        "decisions for the jobs in the queue: the largest sum of payoffs of all allocations of the GPUs to them.",
+        procedure=ForAll(slot_space(positive, n=(1, 2), values={"speed": integers(0, 2)}), best_allocations),
+        expected=ClaimVerdict.FALSE,
+        policies=("hadar",),
+        instead="hadar/algorithm-2-payoffs",
+        quote="we next present our algorithm (Algorithm 1), which generates optimal scheduling decisions for the "
+        "jobs in the queue in each round-based scheduling event (Line 5).",
+        note="FIND_ALLOC gives a job its cheapest GPUs, the fastest of them in ties, even if a later job can run on no "
+        "others.",
     ),
 )

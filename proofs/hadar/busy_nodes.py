@@ -9,11 +9,11 @@ from itertools import product
 
 from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.models.hadare.job_copies import split_steps
-from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
+from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, longer, strictly_positive
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import integers, rationals
+from hetopt.proofs.ledger.space import Hypothesis, hypothesis, integers, rationals
 
 F = Fraction
 Left = tuple[Fraction, ...]
@@ -93,15 +93,26 @@ def divided(case: CopyCase) -> Finding:
     return Finding(F(-1) if sum(found.values()) != steps else strictly_positive(1 - apart), words)
 
 
+@hypothesis("the number of steps left is whole")
+def whole_steps(case: CopyCase) -> bool:
+    """Of the job."""
+    return case.work[0].denominator == 1
+
+
+MEMORY = Hypothesis[CopyCase]("every node has memory for every job")
+
 CLAIMS = (
     Claim(
         key="hadar/steps",
         place="section V-B",
         statement="The remaining steps of a job can be divided among its copies in proportion to their throughput: "
         "into integer parts with the same sum, each less than one step from its exact part.",
-        procedure=ForAll(copy_space(works=integers(1, 40), speeds=integers(1, 9), longer=False), divided),
+        procedure=ForAll(copy_space(whole_steps, works=integers(1, 40), speeds=integers(1, 9)), divided),
         expected=ClaimVerdict.TRUE,
         policies=("hadare",),
+        quote="Given the number of training steps of a job left at the start of a scheduling round, *HadarE* for an "
+        "$n$-node cluster divides that number into $n$ portions according to their respective throughput values (that "
+        "reflect nodes' training capabilities), for assigning to those $n$ forked copies of the job.",
         proof=r"""
 Round all exact parts down. The sum of the remainders is an integer below the number of positive remainders; add one
 step to each of that many parts, those with the largest remainders. Every part differs by less than one step.""",
@@ -111,11 +122,15 @@ step to each of that many parts, those with the largest remainders. Every part d
         key="hadar/corollary",
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes no node is idle in any round but possibly the "
-        "last; every job takes more than a round on every node.",
-        procedure=ForAll(copy_space(n=(2, 2), m=(1, 3), speeds=integers(1, 3), works=integers(1, 9)), always_busy),
+        "last.",
+        procedure=ForAll(
+            copy_space(longer, n=(2, 2), m=(1, 3), speeds=integers(1, 3), works=integers(1, 9)), always_busy
+        ),
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/corollary-assigned",
+        quote="Under *HadarE* with every job forked to $n$ copies in an $n$-nodes cluster, no idle node exists in any "
+        "scheduling round but possibly the last one.",
         note="Idle means not busy here. A copy that is done waits for the next round, as in section V-A. In the "
         "counterexample every assignment leaves a node idle. If idle means not assigned, as in the proof, the "
         "corollary is true.",
@@ -123,10 +138,9 @@ step to each of that many parts, those with the largest remainders. Every part d
     Claim(
         key="hadar/corollary-assigned",
         place="Corollary",
-        statement="With every job forked to $n$ copies on $n$ nodes, and memory for every job on every node, every "
-        "node can be assigned a copy in every round, and is assigned one if the policy fills all nodes that can run "
-        "one.",
-        procedure=ForAll(copy_space(m=(1, 4), works=rationals(1, 12, 2), longer=False), always_assigned),
+        statement="With every job forked to $n$ copies on $n$ nodes, every node can be assigned a copy in every round, "
+        "and is assigned one if the policy fills all nodes that can run one.",
+        procedure=ForAll(copy_space(MEMORY, m=(1, 4), works=rationals(1, 12, 2)), always_assigned),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),

@@ -8,7 +8,7 @@ from functools import lru_cache
 from flint import arb, fmpq
 
 from hetopt.data.rationals import number_text
-from hetopt.proofs.hadar.admission_prices import ALONE, HALF, PROVEN, PROVEN_PRICES, U_MAX_REACHED, required
+from hetopt.proofs.hadar.admission_prices import ALONE, HALF, PROVEN, PROVEN_PRICES, U_MAX_REACHED
 from hetopt.proofs.hadar.cost_relation import printed_factor
 from hetopt.proofs.hadar.exact_prices import (
     EVERY_RUN,
@@ -20,11 +20,11 @@ from hetopt.proofs.hadar.exact_prices import (
     runs,
 )
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, power, rounded_towards_zero
-from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
+from hetopt.proofs.hadar.slot_cases import SlotCase, positive, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import FindingPicture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import integers
+from hetopt.proofs.ledger.space import hypothesis, integers
 
 F = Fraction
 OPTIMAL = "OPT by enumeration of all feasible choices of schedules"
@@ -38,9 +38,16 @@ def least_alpha(run: PrimalDualRun) -> RadicalSum:
     return max([ONE, *(run.growth(step) * (1 / step.taken.value) for step in run.steps if step.taken)])
 
 
+@hypothesis(r"$D_0 \le \frac12 \mathrm{OPT}$ at printed prices")
 def starts_low(case: SlotCase) -> bool:
-    """D_0 <= OPT / 2, and some job can be served."""
-    return 0 < 2 * PrimalDualRun(case, printed_prices(case), (), ()).initial <= case.best[0]
+    """As [Hadar, Lemma 1] requires."""
+    return 2 * PrimalDualRun(case, printed_prices(case), (), ()).initial <= case.best[0]
+
+
+@hypothesis("in some run the last dual solution, final prices and payoffs, is feasible in P3")
+def dual_feasible(case: SlotCase) -> bool:
+    """Runs differ in how ties are broken."""
+    return bool(_feasible(case))
 
 
 def lemma_1_holds(case: SlotCase) -> Finding:
@@ -82,14 +89,20 @@ def _pictures(run: PrimalDualRun) -> tuple[FindingPicture, ...]:
 
 def as_printed(case: SlotCase) -> Finding:
     """OPT <= 2 alpha ALG at printed prices, alpha = max(1, ln(U_max / U_min))."""
-    prices, (best, _) = printed_prices(case), case.best
     run = max(_runs(case), key=lambda run: run.utility)
-    slack = max(2 * run.utility - best, enclosed(lambda: ball(2 * run.utility) * log(prices.steepness) - ball(best))[1])
-    words = (
-        f"ALG is {number_text(run.utility)}, OPT {number_text(best)}, and 2 max(1, ln "
-        f"{number_text(prices.steepness)}) is {2 * printed_factor(prices):.4f}"
-    )
+    slack, words = printed_margin(case, run.utility)
     return Finding(slack, words, (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run))
+
+
+def printed_margin(case: SlotCase, utility: Fraction) -> tuple[Fraction, str]:
+    """2 alpha ALG - OPT at printed prices where ALG is ``utility``, rounded towards 0, and both in words."""
+    prices, (best, _) = printed_prices(case), case.best
+    slack = max(2 * utility - best, enclosed(lambda: ball(2 * utility) * log(prices.steepness) - ball(best))[1])
+    words = (
+        f"ALG is {number_text(utility)}, OPT {number_text(best)}, and 2 max(1, ln {number_text(prices.steepness)}) is "
+        f"{2 * printed_factor(prices):.4f}"
+    )
+    return slack, words
 
 
 def ball(value: Fraction) -> arb:
@@ -105,7 +118,7 @@ def step_factor(prices: PriceFunction) -> RadicalSum:
 
 def corrected(case: SlotCase) -> Finding:
     """OPT <= D <= 2 alpha' ALG at proven prices, in all runs."""
-    prices, (best, _) = required(proven_prices(case)), case.best
+    prices, (best, _) = proven_prices(case), case.best
     alpha = step_factor(prices)
     found = []
     for run in runs(case, prices, check_capacity=False):
@@ -117,7 +130,7 @@ def corrected(case: SlotCase) -> Finding:
 
 def tightness(case: SlotCase) -> Fraction:
     """OPT / (2 alpha' ALG) of the worst run, rounded down to thousandths."""
-    prices, (best, _) = required(proven_prices(case)), case.best
+    prices, (best, _) = proven_prices(case), case.best
     least = min(run.utility for run in runs(case, prices, check_capacity=False))
     return enclosed(lambda: ball(best / (2 * least)) / step_factor(prices).ball())[1]
 
@@ -153,10 +166,13 @@ CLAIMS = (
         statement=r"If $P_j - P_{j-1} \ge \frac{1}{\alpha} (D_j - D_{j-1})$ for all jobs with a constant $\alpha \ge "
         r"1$, and if $P_0 = 0$ and $D_0 \le \frac12 \mathrm{OPT}$, then Algorithm 1 is $2\alpha$-competitive in total "
         r"utility.",
-        procedure=ForAll(slot_space(starts_low, h=(1, 3), values={"demand": integers(1, 3)}), lemma_1_holds),
+        procedure=ForAll(slot_space(positive, starts_low, h=(1, 3), values={"demand": integers(1, 3)}), lemma_1_holds),
         expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/lemma-1-feasible",
+        quote=r"If there exists a constant $\alpha \geq 1$ such that $P_j - P_{j-1} \geq \frac{1}{\alpha}(D_j - "
+        r"D_{j-1})$ for all jobs $j \in [J]$, and if $P_0 = 0$ and $D_0 \leq \frac{1}{2}OPT$, then Algorithm 1 is "
+        r"$2\alpha$-competitive in total job utility.",
         note=r"A job that has a positive payoff, but is refused because (8) leaves it no GPUs, has $\mu_j = 0$ in the "
         r"algorithm: the last dual solution is infeasible and bounds nothing (with $\mu_j$ by (4) the hypothesis would "
         r"fail). The case has the least $\alpha$ for which the hypothesis holds.",
@@ -167,9 +183,7 @@ CLAIMS = (
         statement="The same if the last dual solution, the final prices and the payoffs of the jobs, is feasible in "
         "P3.",
         procedure=ForAll(
-            slot_space(
-                lambda c: starts_low(c) and bool(_feasible(c)), h=(1, 1), values={**SMALL, "demand": integers(1, 2)}
-            ),
+            slot_space(positive, starts_low, dual_feasible, values={**SMALL, "demand": integers(1, 2)}),
             bounded_if_feasible,
             share=F(1, 2),
         ),
@@ -183,10 +197,12 @@ CLAIMS = (
         place="Theorem 2",
         statement=r"Hadar is $2\alpha$-competitive, $\alpha = \max_r(1, \ln(U_{\max}^r / U_{\min}^r))$ with (6) and "
         r"(7).",
-        procedure=ForAll(slot_space(starts_low, h=(1, 1), values=SMALL), as_printed),
+        procedure=ForAll(slot_space(positive, starts_low, h=(1, 1), values=SMALL), as_printed),
         expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/thm-2-corrected",
+        quote=r"Hadar is $2\alpha$ competitive, where $\alpha = \max_{r \in [R]}(1, \ln "
+        r"\frac{U_r^{max}}{U_r^{min}})$",
         note=r"It fails also where jobs arrive in different slots: `hadar/thm-2-growth`. Each job is committed to its "
         r"best schedule on arrival, as the proof assumes. The cases have $D_0 \le \frac12 \mathrm{OPT}$, which the "
         r"proof needs; without it one job of four slots on one GPU is refused, and ALG is 0. $\eta$ is the least that "

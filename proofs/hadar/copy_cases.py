@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +13,16 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.proofs.hadar.slot_cases import SECONDS
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+    rationals,
+)
 
 F = Fraction
 
@@ -88,37 +97,57 @@ class CopyCase:
         return Timeline(title, tuple(bars), "rounds")
 
 
+@hypothesis("all nodes have positive speed, and all jobs positive work")
+def nodes_run(case: CopyCase) -> bool:
+    """Every job can be done."""
+    return min(case.speed) > 0 and min(case.work) > 0
+
+
+@hypothesis("every job takes more than a round on every node")
+def longer(case: CopyCase) -> bool:
+    """As the proof of [Hadar, Theorem 3] assumes."""
+    return min(case.work) > max(case.speed)
+
+
+@hypothesis("all nodes are equally fast")
+def alike(case: CopyCase) -> bool:
+    """For every job."""
+    return len(set(case.speed)) == 1
+
+
+@hypothesis("$1 < x < n$")
+def between(case: CopyCase) -> bool:
+    """As in case II of the proof of [Hadar, Theorem 3]."""
+    return 1 < case.copies < case.n
+
+
+@hypothesis(r"$1 \le x \le n$")
+def within_nodes(case: CopyCase) -> bool:
+    """No more copies than nodes."""
+    return 1 <= case.copies <= case.n
+
+
 def copy_space(
-    where: Callable[[CopyCase], bool] = lambda _: True,
-    *,
+    *hypotheses: Hypothesis[CopyCase],
     n: tuple[int, int] = (1, 4),
     m: tuple[int, int] = (1, 1),
     speeds: tuple[Fraction, ...] = (*integers(1, 6), F(10)),
     works: tuple[Fraction, ...] = rationals(1, 24, 2),
     copies: tuple[Fraction, ...] = (),
-    longer: bool = True,
-    alike: bool = False,
 ) -> Space[CopyCase]:
-    """Cases for which ``where`` holds.
+    """Nodes and jobs with these sizes.
 
     Parameters
     ----------
     speeds, works, copies:
         Entries of the tables; without ``copies`` every job has one copy.
-    longer:
-        Every job takes more than a round on every node, as the proof of [Hadar, Theorem 3] assumes.
-    alike:
-        All nodes have the same speed.
     """
 
-    def build(numbers: CaseNumbers) -> CopyCase | None:
+    def build(numbers: CaseNumbers) -> CopyCase:
         x = int(numbers.one("copies")) if copies else 1
-        case = CopyCase(numbers.row("speed"), numbers.row("work"), x)
-        if (longer and min(case.work) <= max(case.speed)) or (alike and len(set(case.speed)) > 1):
-            return None
-        return case if where(case) else None
+        return CopyCase(numbers.row("speed"), numbers.row("work"), x)
 
-    def draw(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    def equal_speeds(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         tables = {
             "speed": ((choose(speeds),) * sizes["n"],),
             "work": (tuple(choose(works) for _ in range(sizes["m"])),),
@@ -128,7 +157,8 @@ def copy_space(
     tables = {"speed": TableShape(1, "n", speeds), "work": TableShape(1, "m", works)}
     if copies:
         tables["copies"] = TableShape(1, 1, copies)
-    return Space({"n": n, "m": m}, tables, build, draw if alike else None)
+    chosen = equal_speeds if alike in hypotheses else None
+    return Space({"n": n, "m": m}, tables, build, chosen, (nodes_run, *hypotheses))
 
 
 def strictly_positive(margin: Fraction) -> Fraction:

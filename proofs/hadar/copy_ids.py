@@ -11,7 +11,7 @@ from hetopt.proofs.hadar.copy_cases import CopyCase
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
+from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, hypothesis, integers
 
 F = Fraction
 
@@ -50,21 +50,37 @@ class CopyIds:
         return len(set(self.ids)) == 2 * self.copies
 
 
-def copy_id_space(*, bounded: bool) -> Space[CopyIds]:
-    """Two different parents, so max_job_count is at least 2; if ``bounded``, parents from 0 to max_job_count - 1."""
+@hypothesis("the jobs have different parent IDs")
+def different(case: CopyIds) -> bool:
+    """Copies of one job differ anyway."""
+    return case.parents[0] != case.parents[1]
 
-    def build(numbers: CaseNumbers) -> CopyIds | None:
+
+@hypothesis(r"$\mathrm{max\_job\_count}$ is at least the number of jobs, 2 here")
+def counts_jobs(case: CopyIds) -> bool:
+    """As the paper defines it."""
+    return case.most >= 2
+
+
+@hypothesis(r"$0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs")
+def bounded(case: CopyIds) -> bool:
+    """Parents are remainders by max_job_count."""
+    return min(case.parents) >= 0 and max(case.parents) < case.most
+
+
+def copy_id_space(*hypotheses: Hypothesis[CopyIds], parents: tuple[Fraction, ...] = integers(0, 9)) -> Space[CopyIds]:
+    """Two jobs with these parent IDs, and their copies."""
+
+    def build(numbers: CaseNumbers) -> CopyIds:
         first, second = map(int, numbers.row("parent"))
-        case = CopyIds(int(numbers.one("most")), (first, second), int(numbers.one("copies")))
-        allowed = first != second and case.most >= 2 and (not bounded or max(first, second) < case.most)
-        return case if allowed else None
+        return CopyIds(int(numbers.one("most")), (first, second), int(numbers.one("copies")))
 
     tables = {
         "most": TableShape(1, 1, integers(2, 6)),
-        "parent": TableShape(1, 2, integers(0, 5 if bounded else 9)),
+        "parent": TableShape(1, 2, parents),
         "copies": TableShape(1, 1, integers(1, 5)),
     }
-    return Space({}, tables, build)
+    return Space({}, tables, build, hypotheses=(different, counts_jobs, *hypotheses))
 
 
 def unique(case: CopyIds) -> Finding:
@@ -94,18 +110,22 @@ CLAIMS = (
         place="section V-A",
         statement=r"All copies have unique IDs $\mathrm{job\_ID} = \mathrm{max\_job\_count} \cdot i + "
         r"\mathrm{parent\_job\_id}$, $i = 1, 2, \dots$",
-        procedure=ForAll(copy_id_space(bounded=False), unique),
+        procedure=ForAll(copy_id_space(), unique),
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/job-id-bounded",
+        quote=r"Each job-ID is produced by $\mathrm{job\_ID} = \mathrm{max\_job\_count} \times i + "
+        r"\mathrm{parent\_job\_id}$, where max_job_count is the maximum number of jobs expected to co-exist in the "
+        "$n$-node cluster and $i$ ranges from 1 to the number of forked copies for the job … With their unique "
+        "job-IDs obtained from Job Tracker, all copies of the job are sent to *Hadar*",
         note=r"The paper gives no range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
         r"the number of jobs in the system.",
     ),
     Claim(
         key="hadar/job-id-bounded",
         place="section V-A",
-        statement=r"The IDs are unique if $0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs.",
-        procedure=ForAll(copy_id_space(bounded=True), unique),
+        statement=r"The IDs are unique if parents are numbers from 0 to $\mathrm{max\_job\_count} - 1$.",
+        procedure=ForAll(copy_id_space(bounded, parents=integers(0, 5)), unique),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
@@ -116,10 +136,10 @@ $J i + p = J i' + q$ with $0 \le p, q < J$ implies $p = q$, the remainder of bot
     Claim(
         key="hadar/job-id-exactly",
         place="section V-A",
-        statement=r"Jobs $p \ne q$ with $n$ copies each share an ID if and only if $|p - q|$ is "
+        statement=r"Jobs $p$ and $q$ with $n$ copies each share an ID if and only if $|p - q|$ is "
         r"$\mathrm{max\_job\_count}$ times 1, 2, … or $n - 1$. So for $n \ge 2$ and parents $0, 1, \dots, m - 1$ "
         r"the bound is also necessary.",
-        procedure=ForAll(copy_id_space(bounded=False), exactly),
+        procedure=ForAll(copy_id_space(), exactly),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),

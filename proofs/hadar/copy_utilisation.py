@@ -5,22 +5,33 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil
+from typing import Any
 
 from hetopt.data.rationals import number_text
 from hetopt.models.hadare.hadare_policy import HadarE
-from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
+from hetopt.proofs.hadar.copy_cases import (
+    CopyCase,
+    alike,
+    between,
+    copy_space,
+    longer,
+    strictly_positive,
+    within_nodes,
+)
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import integers, rationals
+from hetopt.proofs.ledger.space import hypothesis, integers, rationals
 
 F = Fraction
 ROUNDS = "busy times computed round by round, in fractions"
 
 
-def between(case: CopyCase) -> bool:
-    """1 < x < n."""
-    return 1 < case.copies < case.n
+@hypothesis("as many jobs as nodes, $m = n$")
+def as_many_jobs(case: CopyCase) -> bool:
+    """So that every node can have a job without copies."""
+    return case.n == len(case.work)
 
 
 def increasing(case: CopyCase) -> Finding:
@@ -91,8 +102,22 @@ def full_without_copies(case: CopyCase) -> Finding:
     return Finding(strictly_positive(1 - used), words, (ROUNDS,), (Timeline("without forking", bars, "rounds"),))
 
 
+def fewer_with_one_more() -> list[Any]:
+    """For z3: the utilisation falls with one more node, no faster than the mean, and no more rounds."""
+    from z3 import Reals
+
+    copies, speeds, more, rounds, after = Reals("copies speeds more rounds after")
+    return [
+        copies > 0,
+        after > 0,
+        more > 0,
+        more * copies <= speeds,
+        after <= rounds,
+        (copies + 1) / ((speeds + more) * after) < copies / (speeds * rounds),
+    ]
+
+
 SPLIT = r"with $\mathrm{CRU}_1^x$ of one job on $x$ of $n$ nodes, its work divided in proportion to speed"
-LONGER = "a job takes more than a round on every node"
 
 FORMULA = r"""
 Let $S_x$ be the work of the $x$ nodes in a round. With at least $S_x$ left at its start, a round keeps all of them
@@ -111,7 +136,7 @@ CLAIMS = (
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^x = \dfrac{x\, (w / S_x)}{n\, \lceil w / S_x \rceil}$, $S_x$ being the work of the "
         f"$x$ nodes in a round, {SPLIT}.",
-        procedure=ForAll(copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False), formula),
+        procedure=ForAll(copy_space(within_nodes, copies=integers(1, 4)), formula),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
@@ -121,19 +146,19 @@ CLAIMS = (
         key="hadar/thm-3-rounds",
         place="proof of Theorem 3",
         statement=r"Forked into $x$ copies, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$.",
-        procedure=ForAll(copy_space(between, copies=integers(2, 3)), rounds),
+        procedure=ForAll(copy_space(between, longer, copies=integers(2, 3)), rounds),
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-rounds-alike",
+        quote="the total number of rounds to complete the job is reduced accordingly (to equal the ceiling function "
+        r"of the ratio $\frac{R_1}{x}$)",
         note="Copies run on the fastest nodes.",
     ),
     Claim(
         key="hadar/thm-3-rounds-alike",
         place="proof of Theorem 3",
         statement=r"On equal nodes, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$ with $x$ copies.",
-        procedure=ForAll(
-            copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False, alike=True), rounds
-        ),
+        procedure=ForAll(copy_space(within_nodes, alike, copies=integers(1, 4)), rounds),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
@@ -144,20 +169,20 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
     Claim(
         key="hadar/thm-3",
         place="Theorem 3",
-        statement=r"$\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for $1 < x < n$, eq. (11), "
-        + f"{SPLIT}; {LONGER}.",
-        procedure=ForAll(copy_space(between, n=(3, 4), copies=integers(2, 3)), increasing),
+        statement=r"$\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$, eq. (11), " + f"{SPLIT}.",
+        procedure=ForAll(copy_space(between, longer, n=(3, 4), copies=integers(2, 3)), increasing),
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-fastest",
+        quote=r"By observing equations above, we have $$CRU_1^1 < CRU_1^x < CRU_1^n = CRU_1^{n+j}, \quad (11)$$",
         note="With copies on the fastest nodes, which is best for the claim.",
     ),
     Claim(
         key="hadar/thm-3-weak",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^x \le \mathrm{CRU}_1^n$, copies being on any $x$ nodes, "
-        + f"{SPLIT}; {LONGER}.",
-        procedure=ForAll(copy_space(between, n=(3, 4), copies=integers(2, 3)), in_any_order),
+        + f"{SPLIT}.",
+        procedure=ForAll(copy_space(between, longer, n=(3, 4), copies=integers(2, 3)), in_any_order),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("hadare",),
@@ -169,21 +194,23 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^2 \le \dots \le \mathrm{CRU}_1^n$ on the $x$ fastest nodes, "
         r"the work being divided in proportion to speed.",
-        procedure=ForAll(
-            copy_space(speeds=rationals(1, 8, 2), works=rationals(1, 40, 3), longer=False), not_decreasing
-        ),
+        procedure=ForAll(copy_space(speeds=rationals(1, 8, 2), works=rationals(1, 40, 3)), not_decreasing),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=FORMULA + FASTEST,
+        mechanical=(by_z3("one more node does not lower x w / (S_x R_x), all real numbers", fewer_with_one_more),),
     ),
     Claim(
         key="hadar/thm-3-more",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^n = \mathrm{CRU}_1^{n+j}$: copies beyond one for each node change nothing.",
-        procedure=ForAll(copy_space(copies=integers(1, 3), longer=False), more_copies_than_nodes, share=F(1, 2)),
+        procedure=ForAll(copy_space(copies=integers(1, 3)), more_copies_than_nodes, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         policies=("hadare",),
+        quote=r"Since only $n$ copies will be assigned to the nodes in each round, the additional forked job will not "
+        r"reduce the number of rounds needed to complete model training, and thus cluster resource utilization "
+        r"($CRU_1^{n+j}$) is the same as $CRU_1^n$.",
         proof="A node runs at most one copy of a job, so at most $n$ copies run, on the same nodes and with the same "
         "parts.",
         note="The policy's plans of a round are compared, node by node.",
@@ -191,12 +218,13 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
     Claim(
         key="hadar/thm-3-batch",
         place="Theorem 3",
-        statement=r"$\mathrm{CRU}_m^1 < \mathrm{CRU}_m^n$ for any number $m$ of jobs, eq. (14); here $m = n$; "
-        + f"{LONGER}.",
-        procedure=ForAll(copy_space(lambda c: c.n == len(c.work), n=(2, 3), m=(2, 3)), full_without_copies),
+        statement=r"$\mathrm{CRU}_m^1 < \mathrm{CRU}_m^n$ for any number $m$ of jobs, eq. (14).",
+        procedure=ForAll(copy_space(as_many_jobs, longer, n=(2, 3), m=(2, 3)), full_without_copies),
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
-        instead="hadar/thm-3-fastest",
+        instead="hadar/thm-3-batch-alike",
+        quote="*HadarE* achieves the maximal cluster resource utilization of an $n$-node cluster for training a "
+        "batch of jobs forking its every job to $n$ copies for training.",
         note="Where jobs without copies keep all nodes busy to the end, copies cannot increase the utilisation.",
     ),
 )

@@ -7,10 +7,10 @@ from fractions import Fraction
 from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.exact_prices import EVERY_RUN, ONE, PriceFunction, PrimalDualRun, printed_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, rounded_towards_zero
-from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
+from hetopt.proofs.hadar.slot_cases import SlotCase, positive, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import integers
+from hetopt.proofs.ledger.space import hypothesis, integers
 
 F = Fraction
 
@@ -74,12 +74,15 @@ def printed_factor(prices: PriceFunction) -> float:
     return max(1.0, float(log(prices.steepness)))
 
 
+@hypothesis("every gang has fewer GPUs than every server has of any type")
+def small_gangs(case: SlotCase) -> bool:
+    """As the proof of [Hadar, Theorem 2] expects."""
+    return max(job.gpus for job in case.jobs) < min(gpus for _, _, gpus in case.cells)
+
+
 JOBS = {"demand": integers(1, 2), "work": integers(1, 2), "arrival": integers(0, 1), "fading": integers(0, 1)}
-ANY = slot_space(values={**JOBS, "speed": integers(0, 2), "slots": integers(1, 2)})
-SMALL_GANGS = slot_space(
-    lambda c: max(job.gpus for job in c.jobs) < min(gpus for _, _, gpus in c.cells),
-    values={**JOBS, "gpus": integers(2, 4)},
-)
+ANY = slot_space(positive, values={**JOBS, "speed": integers(0, 2), "slots": integers(1, 2)})
+SMALL_GANGS = slot_space(positive, small_gangs, values={**JOBS, "gpus": integers(2, 4)})
 
 CLAIMS = (
     Claim(
@@ -91,6 +94,8 @@ CLAIMS = (
         procedure=ForAll(ANY, increments, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         policies=("hadar-commit",),
+        quote=r"If the allocation-cost relationship holds for $\alpha \geq 1$, then Algorithm 1 ensures $P_j - P_{j-1} "
+        r"\geq \frac{1}{\alpha}(D_j - D_{j-1}), \forall j$.",
         proof=r"""
 A refused job changes neither objective. A job that takes $s$ has $\mu_j = \mathcal U_{js} - \sum k^{j-1} w^s$ (line
 29), so $P_j - P_{j-1} = \mathcal U_{js} = \mu_j + \sum k^{j-1} w^s$, and $w^s = \gamma^j - \gamma^{j-1}$. By the
@@ -122,5 +127,8 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/step-factor",
+        quote=r"The allocation-cost relationship in Definition 1 holds for $\alpha = \max_{r \in R}(1, \ln "
+        r"\frac{U_r^{max}}{U_r^{min}})$, which is implied by the differential allocation-cost relationship in "
+        "Definition 2.",
     ),
 )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hetopt.proofs.hadar.radicals import RadicalSum, power
 from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotSchedule
+from hetopt.proofs.ledger.space import hypothesis
 
 F = Fraction
 ZERO, ONE = RadicalSum(()), power(F(1), F(1))
@@ -81,18 +82,38 @@ def printed_prices(case: SlotCase, at_least: Fraction | int = 0) -> PriceFunctio
     return PriceFunction((low,) * len(types), tuple(max(low, v) for v in high), tuple(c for _, _, c in case.cells))
 
 
-def proven_prices(case: SlotCase) -> PriceFunction | None:
-    """U_max = max_j U_j*, U_min = min_j U_j* / (2 T sum c), U_j* being the utility of job j alone.
+@hypothesis(r"no gang takes all GPUs of a cell, $\delta < 1$")
+def less_than_a_cell(case: SlotCase) -> bool:
+    """Then a price leaves GPUs of every cell to every job."""
+    return largest_fraction(case) < 1
 
-    None if a gang may take a whole cell, or no job is feasible.
+
+@hypothesis("some job can be completed with positive utility")
+def some_utility(case: SlotCase) -> bool:
+    """Alone on the cluster."""
+    return bool(utilities_alone(case))
+
+
+def largest_fraction(case: SlotCase) -> Fraction:
+    """delta, the largest fraction of a cell that a gang may take."""
+    return max(F(min(job.gpus, c), c) for _, r, c in case.cells for job in case.jobs if job.speed[r])
+
+
+def utilities_alone(case: SlotCase) -> list[Fraction]:
+    """U_j*, the utility of job j alone on the cluster, where it is positive."""
+    alone = [max((s.value for s in own), default=F(0)) for own in case.schedules]
+    return [value for value in alone if value > 0]
+
+
+def proven_prices(case: SlotCase) -> PriceFunction:
+    """U_max = max_j U_j*, U_min = min_j U_j* / (2 T sum c).
+
+    Defined for cases with :data:`less_than_a_cell` and :data:`some_utility`.
     """
-    delta = max(F(min(job.gpus, c), c) for _, r, c in case.cells for job in case.jobs if job.speed[r])
-    alone = [max(s.value for s in own) for own in case.schedules if own] if delta < 1 else []
-    if not alone:
-        return None
-    cells = len(case.cells)
+    alone, cells = utilities_alone(case), len(case.cells)
     low = min(alone) / (2 * case.slots * case.gpus)
-    return PriceFunction((low,) * cells, (max(alone),) * cells, tuple(c for _, _, c in case.cells), delta)
+    gpus = tuple(c for _, _, c in case.cells)
+    return PriceFunction((low,) * cells, (max(alone),) * cells, gpus, largest_fraction(case))
 
 
 class JobDecision(NamedTuple):

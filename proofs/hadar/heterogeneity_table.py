@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
@@ -19,7 +19,7 @@ from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob, slot_spac
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Untestable, compare_values
-from hetopt.proofs.ledger.space import Space, integers
+from hetopt.proofs.ledger.space import Space, hypothesis, integers
 
 F = Fraction
 ROUNDS = 100
@@ -149,6 +149,7 @@ class TableColumn:
         *,
         instead: str = "",
         proof: str = "",
+        quote: str = "",
         note: str = "",
     ) -> Claim:
         """Claim that a behaviour never occurs: a "no" of the table."""
@@ -162,6 +163,7 @@ class TableColumn:
             policies=(self.policy,),
             instead=instead,
             proof=proof,
+            quote=quote,
             note=f"{READ} {note}".strip(),
         )
 
@@ -182,8 +184,9 @@ def four_of_three() -> Instance:
     return SlotCase((job,), ((3, 0, 0), (0, 0, 3)), 1).instance.replace(name="4 GPUs, of 3 V100 and 3 K80")
 
 
+@hypothesis("every gang fits on the GPUs of one type that can run its job")
 def fits_on_one_type(case: SlotCase) -> bool:
-    """Every gang fits on one type that can run it."""
+    """Gavel runs a whole gang on one type."""
     return all(
         any(v and sum(row[r] for row in case.servers) >= job.gpus for r, v in enumerate(job.speed)) for job in case.jobs
     )
@@ -234,7 +237,7 @@ CLAIMS = (
         note=r"Gavel allocates time shares of several types, like the paper's own $Y^{Gavel}$; in its Fig. 1 (a) J2 "
         r"runs on V100 and then on P100.",
     ),
-    GAVEL.cannot(
+    replace(GAVEL, cases=slot_space(fits_on_one_type, n=(1, 2), values=TABLES)).cannot(
         "task",
         ClaimVerdict.TRUE,
         proof="In every round Gavel runs the whole gang of a job on one type, the type with the highest priority, or "
@@ -260,6 +263,7 @@ CLAIMS = (
         "one-node",
         "section V",
         instead="hadar/several-nodes",
+        quote="each job is scheduled to run on at most one cluster node (i.e., machine or server) over training rounds",
         note="Line 25 of Algorithm 2 spreads a job over servers, and (1e) allows it.",
     ),
     HADAR.can("nodes", four_of_three, "several-nodes", "section V"),

@@ -16,7 +16,7 @@ from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, hypothesis, integers, rationals
 
 F = Fraction
 
@@ -54,12 +54,24 @@ class PriceRise:
         return log(self.ratio)
 
 
-def price_rise_space() -> Space[PriceRise]:
-    """Cells of 1 to 6 GPUs with enough free GPUs for the step."""
+@hypothesis(r"$U_{\max} > U_{\min} > 0$")
+def rises(case: PriceRise) -> bool:
+    """U_min is 1, so the ratio decides."""
+    return case.ratio > 1
 
-    def build(numbers: CaseNumbers) -> PriceRise | None:
-        ratio, (gpus, used, step) = numbers.one("ratio"), (int(numbers.one(name)) for name in ("gpus", "used", "step"))
-        return PriceRise(ratio, gpus, used, step) if used + step <= gpus else None
+
+@hypothesis("the step takes at least one GPU and fits on the free GPUs of the cell")
+def step_fits(case: PriceRise) -> bool:
+    """With those in use at most c."""
+    return case.used >= 0 and case.step >= 1 and case.used + case.step <= case.gpus
+
+
+def price_rise_space() -> Space[PriceRise]:
+    """Cells of 1 to 6 GPUs."""
+
+    def build(numbers: CaseNumbers) -> PriceRise:
+        gpus, used, step = (int(numbers.one(name)) for name in ("gpus", "used", "step"))
+        return PriceRise(numbers.one("ratio"), gpus, used, step)
 
     entries = {
         "ratio": rationals(1, 9, 2, 5)[1:],
@@ -67,7 +79,20 @@ def price_rise_space() -> Space[PriceRise]:
         "used": integers(0, 5),
         "step": integers(1, 6),
     }
-    return Space({}, {name: TableShape(1, 1, values) for name, values in entries.items()}, build)
+    tables = {name: TableShape(1, 1, values) for name, values in entries.items()}
+    return Space({}, tables, build, hypotheses=(rises, step_fits))
+
+
+def price_space() -> Space[PriceRise]:
+    """Empty cells of 1 to 6 GPUs, whose first GPU is taken."""
+    steps = price_rise_space()
+    tables = {name: steps.tables[name] for name in ("ratio", "gpus")}
+    return Space(
+        {},
+        tables,
+        lambda numbers: PriceRise(numbers.one("ratio"), int(numbers.one("gpus")), 0, 1),
+        hypotheses=(rises,),
+    )
 
 
 def between_slopes(case: PriceRise) -> Finding:
@@ -94,6 +119,15 @@ def least_alpha(case: PriceRise) -> Finding:
     above, margin = enclosed(lambda: alpha.ball() - case.alpha())
     words = f"the least alpha is {float(alpha):.4f}, {number_text(margin)} above ln {number_text(case.ratio)}"
     return Finding(margin if exact and above > 0 else F(-1), words, (ENCLOSED,))
+
+
+def multiplied_by_each(case: PriceRise) -> Finding:
+    """Equation (5): U_min with no GPU in use, U_max with all, and the same factor for each further GPU."""
+    prices = [case.prices.price(0, used) for used in range(case.gpus + 1)]
+    ends = prices[0] == 1 and prices[-1] == case.ratio
+    equal = all(a * c == b * b for a, b, c in zip(prices, prices[1:], prices[2:], strict=False))
+    words = f"from {float(prices[0]):g} to {float(prices[-1]):g} in {case.gpus} steps"
+    return Finding(F(0) if ends and equal else F(-1), words, ("products of roots are compared exactly",))
 
 
 # -- what sympy checks -----------------------------------------------------------------------------------------------
@@ -124,6 +158,17 @@ def growth_of_the_factor() -> str:
     return "" if limit == a else f"the limit is {limit}"
 
 
+def exponential() -> str:
+    """The ends of the price (5), and the quotient of the prices with g + 1 and g GPUs in use."""
+    import sympy
+
+    g, c, low, high = sympy.symbols("g c low high", positive=True)
+    k = low * (high / low) ** (g / c)
+    ends = sympy.simplify(k.subs(g, 0) - low), sympy.simplify(k.subs(g, c) - high)
+    step = sympy.simplify(sympy.log(k.subs(g, g + 1) / k) - sympy.log(high / low) / c)
+    return "" if ends == (0, 0) and sympy.simplify(sympy.expand_log(step, force=True)) == 0 else f"{ends}, {step}"
+
+
 RELATION = r"""
 $k(\gamma + s c) / k(\gamma) = e^{as}$, so Definition 1, $k(\gamma)\, s c \ge \frac{c}{\alpha} (k(\gamma + s c) -
 k(\gamma))$, means $\alpha \ge f(s) = (e^{as} - 1) / s$. $f'(s) = (1 + e^{as}(as - 1)) / s^2$, whose numerator is 0
@@ -132,12 +177,29 @@ every $s > 0$."""
 
 CLAIMS = (
     Claim(
+        key="hadar/eq-5",
+        place="eq. (5)",
+        statement=r"The price (5) is $U_{\min}^r$ with no GPU in use and $U_{\max}^r$ with all, and grows "
+        r"exponentially: each further GPU multiplies it by $(U_{\max}^r / U_{\min}^r)^{1 / c_h^r}$.",
+        procedure=ForAll(price_space(), multiplied_by_each),
+        expected=ClaimVerdict.TRUE,
+        policies=("hadar-commit", "hadar"),
+        quote="The price increases exponentially with the growing amount of allocated accelerators, so as to filter "
+        "out low-utility jobs.",
+        proof=r"""
+$(U_{\max} / U_{\min})^{\gamma / c}$ is 1 for $\gamma = 0$ and $U_{\max} / U_{\min}$ for $\gamma = c$, and its
+quotient for $\gamma + 1$ and $\gamma$ is $(U_{\max} / U_{\min})^{1/c}$.""",
+        mechanical=(by_sympy("the ends of the price, and its quotient for one more GPU", exponential),),
+    ),
+    Claim(
         key="hadar/lemma-3",
         place="Lemma 3",
         statement=r"With $\alpha_h^r = \ln(U_{\max}^r / U_{\min}^r) > 0$ the price (5) keeps the differential "
         r"allocation-cost relation $k_h^r(t)\, d\gamma_h^r(t) \ge \frac{c_h^r}{\alpha_h^r}\, dk_h^r(t)$.",
         procedure=ForAll(price_rise_space(), between_slopes),
         expected=ClaimVerdict.TRUE,
+        quote=r"$\alpha_r^r = \ln \frac{U_r^{max}}{U_r^{min}}$ and the price function defined in Eq. (5) satisfies the "
+        "differential allocation-cost relationship.",
         proof=r"""
 $k = U_{\min} (U_{\max} / U_{\min})^{\gamma / c}$ has $dk / d\gamma = k \ln(U_{\max} / U_{\min}) / c = k \alpha /
 c$: an equality.""",

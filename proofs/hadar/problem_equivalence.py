@@ -14,7 +14,15 @@ from hetopt.models.hadar.schedule_based import dual_bound
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, case_of, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Space,
+    TableShape,
+    hypothesis,
+    integers,
+    rationals,
+)
 from hetopt.proofs.small_programs import maximise_exactly
 
 F = Fraction
@@ -132,17 +140,41 @@ class PricedCase:
         """The instance of the case."""
         return self.case.instance
 
+    def payoff(self, schedule: SlotSchedule) -> Fraction:
+        """phi_j(s) at these prices."""
+        return schedule.value - sum(self.prices[t][i] * n for t, i, n in schedule.uses)
 
-def priced_space() -> Space[PricedCase]:
-    """Cases on one server at any prices."""
 
-    def build(numbers: CaseNumbers) -> PricedCase | None:
-        case = case_of(numbers)
-        return None if case is None else PricedCase(replace(case, slots=len(numbers["price"])), numbers["price"])
+@hypothesis(r"prices are not negative, $k \ge 0$")
+def not_negative(case: PricedCase) -> bool:
+    """As (3a) requires."""
+    return min(min(row) for row in case.prices) >= 0
 
-    base = slot_space(h=(1, 1), values={name: SMALL[name] for name in ("demand", "work", "fading", "speed")})
-    tables = {**base.tables, "price": TableShape("t", "k", rationals(0, 3, 2))}
-    return Space({**base.sizes, "t": (1, 2)}, tables, build)
+
+def in_jobs(given: Hypothesis[SlotCase]) -> Hypothesis[PricedCase]:
+    """A hypothesis about jobs and servers."""
+    return Hypothesis(given.text, lambda priced: given(priced.case))
+
+
+def priced_space(
+    *hypotheses: Hypothesis[PricedCase],
+    prices: Hypothesis[PricedCase] = not_negative,
+    n: tuple[int, int] = (1, 3),
+    h: tuple[int, int] = (1, 2),
+    t: tuple[int, int] = (1, 2),
+) -> Space[PricedCase]:
+    """Cases on one or two servers at any prices that meet the hypothesis ``prices``."""
+    tables = [f"price{server}" for server in range(h[1])]
+
+    def build(numbers: CaseNumbers) -> PricedCase:
+        case = replace(case_of(numbers), slots=len(numbers[tables[0]]))
+        rows = zip(*(numbers[name] for name in tables), strict=True)
+        return PricedCase(case, tuple(tuple(row[server][r] for server, r, _ in case.cells) for row in rows))
+
+    base = slot_space(n=n, h=h, values={name: SMALL[name] for name in ("demand", "work", "fading", "speed")})
+    shapes = {**base.tables, **{name: TableShape("t", "k", rationals(0, 3, 2)) for name in tables}}
+    given = (*map(in_jobs, base.hypotheses), prices, *hypotheses)
+    return Space({**base.sizes, "t": t}, shapes, build, hypotheses=given)
 
 
 def weak(case: PricedCase) -> Finding:
@@ -151,6 +183,21 @@ def weak(case: PricedCase) -> Finding:
     best, chosen = case.case.best
     words = f"the dual objective is {number_text(F(bound))}, the optimum {number_text(best)}"
     return Finding(F(bound) - best, words, (SEARCHED,), (case.case.picture("optimum", chosen),))
+
+
+def least_payoffs(case: PricedCase) -> Finding:
+    """Compare the payoffs of equation (4) with the least that (3a) allows at these prices, by a linear program."""
+    payoffs = [[case.payoff(s) for s in schedules] for schedules in case.case.schedules]
+    rows = [([-int(i == j) for i in range(len(payoffs))], -pays) for j, own in enumerate(payoffs) for pays in own]
+    least = -maximise_exactly([-1] * len(payoffs), rows).value if rows else F(0)
+    used = sum((max([F(0), *own]) for own in payoffs), F(0))
+    return Finding(least - used, f"the payoffs sum up to {number_text(used)}, and to {number_text(least)} at least")
+
+
+@hypothesis("P1 has a solution: all jobs can finish")
+def solvable(case: SlotCase) -> bool:
+    """Within the slots."""
+    return slotwise(case, admission=False) is not None
 
 
 SMALL = {
@@ -162,7 +209,7 @@ SMALL = {
     "speed": integers(0, 2),
     "slots": integers(1, 2),
 }
-ANY = slot_space(h=(1, 1), values=SMALL)
+ANY = slot_space(values=SMALL)
 
 SAME = r"""
 Let $w$ be feasible in P1 with the admission variable: a job is admitted, and then (1a), (1b), (1e) hold for it, or
@@ -193,6 +240,8 @@ CLAIMS = (
         procedure=ForAll(ANY, as_printed),
         expected=ClaimVerdict.FALSE,
         instead="hadar/p1-p2-admission",
+        quote="We can easily check that P1 and P2 are equivalent, since a feasible solution to one has a corresponding "
+        "feasible solution to the other, with the same objective values.",
         note=r"By (1a) every job must finish in P1; in P2 it may be left out. $x_j(t)$ over an empty set is read as 0, "
         r"and $X_j$ as the speed of the gang.",
     ),
@@ -200,9 +249,7 @@ CLAIMS = (
         key="hadar/p1-p2-solvable",
         place="section III-B",
         statement="Where P1 has a solution, so that all jobs can finish, it has the same optimum as P2.",
-        procedure=ForAll(
-            slot_space(lambda c: slotwise(c, admission=False) is not None, h=(1, 1), values=SMALL), as_printed
-        ),
+        procedure=ForAll(slot_space(solvable, h=(1, 1), values=SMALL), as_printed),
         expected=ClaimVerdict.FALSE,
         printed=False,
         instead="hadar/p1-p2-admission",
@@ -226,6 +273,8 @@ CLAIMS = (
         statement="P3 is the dual of the relaxation of P2; their optima are equal.",
         procedure=ForAll(ANY, strong),
         expected=ClaimVerdict.TRUE,
+        quote="we next solve Problem P2 based on the primal-dual framework [28], by relaxing its integer constraints "
+        "(2c) and formulating its dual problem designated as P3 below",
         proof=DUAL,
     ),
     Claim(
@@ -236,6 +285,21 @@ CLAIMS = (
         procedure=ForAll(priced_space(), weak),
         expected=ClaimVerdict.TRUE,
         policies=("hadar-commit",),
+        quote=r"In this problem, $k_h^r(t)$ and $\mu_j$ are the dual variables associated with constraints (2a) and "
+        "(2b).",
         proof=WEAK,
+    ),
+    Claim(
+        key="hadar/eq-4-payoffs",
+        place="eq. (4)",
+        statement=r"At given prices the objective of P3 is least for $\mu_j = \max\{0, \max_s \phi_j(s)\}$.",
+        procedure=ForAll(priced_space(), least_payoffs),
+        expected=ClaimVerdict.TRUE,
+        policies=("hadar-commit",),
+        quote=r"To minimize the dual objective, $\mu_j^*$ should be expressed as $\mu_j^* = \max\{0, \max_{s \in "
+        r"\mathbb{S}_j} \phi_j(s)\}$, based on its constraints.",
+        proof=r"""
+At given prices (3a) bounds each $\mu_j$ from below by 0 and by $\phi_j(s)$ for every schedule, and by nothing else. The
+largest of these bounds meets them all, and any smaller $\mu_j$ violates one; the objective increases with $\mu_j$.""",
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from hetopt.data.rationals import number_text
-from hetopt.proofs.hadar.admission_prices import ALONE, EXPONENT, PROVEN, PROVEN_PRICES, required
+from hetopt.proofs.hadar.admission_prices import ALONE, EXPONENT, PROVEN, PROVEN_PRICES
 from hetopt.proofs.hadar.competitive_ratio import OPTIMAL, THEOREM_2, ball, step_factor
 from hetopt.proofs.hadar.exact_prices import EVERY_RUN, printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, enclosed, rounded_towards_zero
@@ -81,7 +81,7 @@ AT_MOST = f"{OPTIMUM} / ((1 + 8*q)*({B}**{C} - 2*{C}*{B}**2)*q/(2*{C}))"
 
 def at_most_one_more(case: SlotCase) -> Finding:
     """OPT <= (1 + alpha') ALG at proven prices, in the worst run."""
-    prices, (best, chosen) = required(proven_prices(case)), case.best
+    prices, (best, chosen) = proven_prices(case), case.best
     run = min(runs(case, prices, check_capacity=False), key=lambda run: run.utility)
     most = run.utility * (step_factor(prices) + 1)
     words = f"OPT {number_text(best)}, (1 + alpha') ALG {float(most):.3f}"
@@ -91,7 +91,7 @@ def at_most_one_more(case: SlotCase) -> Finding:
 
 def used_factor(case: SlotCase) -> Fraction:
     """OPT / ((1 + alpha') ALG) of the worst run, rounded down to thousandths."""
-    prices, (best, _) = required(proven_prices(case)), case.best
+    prices, (best, _) = proven_prices(case), case.best
     least = min(run.utility for run in runs(case, prices, check_capacity=False))
     return enclosed(lambda: ball(best / least) / (step_factor(prices) + 1).ball())[1]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from hetopt.data.cluster import Cluster, GPUType, Server
@@ -14,7 +15,16 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
-from hetopt.proofs.ledger.space import CaseNumbers, Rows, Space, TableShape, integers
+from hetopt.proofs.ledger.space import (
+    CaseNumbers,
+    Hypothesis,
+    Rows,
+    Space,
+    TableShape,
+    ValueChooser,
+    hypothesis,
+    integers,
+)
 
 F = Fraction
 SECONDS = 360
@@ -208,8 +218,8 @@ DEFAULTS: Mapping[str, Fraction] = {"demand": F(1), "work": F(1), "arrival": F(0
 """Entries of absent tables."""
 
 
-def case_of(numbers: CaseNumbers) -> SlotCase | None:
-    """The case of these tables; None if a gang does not fit on the empty cluster, or a job arrives after the last slot.
+def case_of(numbers: CaseNumbers) -> SlotCase:
+    """The case of these tables.
 
     Tables are ``worth`` (1, n) and ``gpus`` (h, k), and optionally ``demand``, ``work``, ``arrival``, ``fading``
     (1, n), ``speed`` (n, k), and ``slots`` (1, 1).
@@ -226,23 +236,54 @@ def case_of(numbers: CaseNumbers) -> SlotCase | None:
         SlotJob(int(demand), work, speed, int(arrival), value, bool(fading))
         for value, speed, (demand, work, arrival, fading) in zip(worth, rows("speed", n, k), columns, strict=True)
     )
-    case = SlotCase(jobs, servers, slots)
-    fits = all(
-        job.gpus <= sum(c for _, r, c in case.cells if job.speed[r]) and job.arrival < slots and any(job.speed)
-        for job in jobs
-    )
-    return case if fits and all(map(any, servers)) else None
+    return SlotCase(jobs, servers, slots)
+
+
+@hypothesis("every job has positive work and at least one GPU in its gang")
+def jobs_work(case: SlotCase) -> bool:
+    """No job is done before it starts."""
+    return all(job.work > 0 and job.gpus > 0 for job in case.jobs)
+
+
+@hypothesis("every gang fits on the GPUs that can run its job")
+def gangs_fit(case: SlotCase) -> bool:
+    """Servers together have enough GPUs of types with positive speed."""
+    return all(job.gpus <= sum(c for _, r, c in case.cells if job.speed[r]) for job in case.jobs)
+
+
+@hypothesis(r"every job arrives within the slots, $a_j \in [T]$")
+def arrive_in_time(case: SlotCase) -> bool:
+    """Slots are numbered from 0 here."""
+    return all(job.arrival < case.slots for job in case.jobs)
+
+
+@hypothesis("every server has GPUs")
+def servers_have_gpus(case: SlotCase) -> bool:
+    """Of some type."""
+    return all(map(any, case.servers))
+
+
+@hypothesis("all utilities are positive")
+def positive(case: SlotCase) -> bool:
+    """So that prices between U_min and U_max, as printed, are defined."""
+    return all(job.worth > 0 for job in case.jobs)
+
+
+@hypothesis("utilities do not increase with the completion time")
+def non_increasing(case: SlotCase) -> bool:
+    """As the paper assumes."""
+    return all(a >= b for job in case.jobs for a, b in pairwise(map(job.value, range(job.arrival, case.slots))))
 
 
 def slot_space(
-    where: Callable[[SlotCase], bool] = lambda _: True,
-    *,
+    *hypotheses: Hypothesis[SlotCase],
     n: tuple[int, int] = (1, 3),
     h: tuple[int, int] = (1, 2),
     k: tuple[int, int] = (1, 2),
     values: Mapping[str, tuple[Fraction, ...]] | None = None,
+    chosen: Callable[[ValueChooser, Mapping[str, int]], CaseNumbers] | None = None,
 ) -> Space[SlotCase]:
-    """Cases for which ``where`` holds.
+    """Jobs, servers and slots with these sizes.
 
     Parameters
     ----------
@@ -252,9 +293,5 @@ def slot_space(
     shapes: dict[str, tuple[str | int, str | int]] = {"gpus": ("h", "k"), "speed": ("n", "k"), "slots": (1, 1)}
     entries = {"worth": integers(1, 9), "gpus": integers(1, 2), **(values or {})}
     tables = {name: TableShape(*shapes.get(name, (1, "n")), allowed) for name, allowed in entries.items()}
-
-    def build(numbers: CaseNumbers) -> SlotCase | None:
-        case = case_of(numbers)
-        return case if case is not None and where(case) else None
-
-    return Space({"n": n, "h": h, "k": k}, tables, build)
+    given = (jobs_work, gangs_fit, arrive_in_time, servers_have_gpus, *hypotheses)
+    return Space({"n": n, "h": h, "k": k}, tables, case_of, chosen, given)

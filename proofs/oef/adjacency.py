@@ -11,6 +11,7 @@ from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 from hetopt.proofs.oef import float_screens
 from hetopt.proofs.oef.float_screens import gaps, out_of_order, screened
+from hetopt.proofs.oef.proof_algebra import EXCHANGES, GIFT, HALF, SECOND_OBJECTIVE, THREE, TWO_TYPES
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -21,6 +22,7 @@ from hetopt.proofs.oef.tenant_cases import (
     ratio_ordered,
     rising,
     slowest_first,
+    some_gpus,
     tenant_space,
     weakly_ratio_ordered,
 )
@@ -194,10 +196,12 @@ type, on which all have 1) and $h > l$: a contradiction. Without such pairs type
 case."""
 
 TYPES_OF = r"where $w_l^1 = 1$ and later types are faster for every user"
+RELATIVE = "$w_l^1 = 1$"
 RATIO = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j < j'$, all speedups positive"
 COOPERATIVE_ORDER = screened(float_screens.cooperative, out_of_order)
 NONCOOPERATIVE_ORDER = screened(float_screens.noncooperative, out_of_order)
-ANY_ORDER = tenant_space(ratio_ordered, chosen=choose_ratio_ordered)
+ORDERED = (ratio_ordered, some_gpus)
+ANY_ORDER = tenant_space(*ORDERED, chosen=choose_ratio_ordered)
 
 CLAIMS = (
     Claim(
@@ -207,8 +211,13 @@ CLAIMS = (
         + TYPES_OF
         + r", is served from left to right: $x_1^{j'} > 0$ only if $x_1^j = m_j$ for all $j < j'$ "
         r"(non-cooperative OEF).",
+        quote=r"To achieve optimal efficiency, in $\vec{x}_1$, which represents the allocation for the user with "
+        "the slowest speedup, all non-zero elements are positioned at the leftmost positions and have a value of "
+        "$m_j$, except for the right-most element.",
         procedure=ForAll(
-            tenant_space(rising, slowest_first), lambda c: filled(c, c.noncooperative), screen=NONCOOPERATIVE_ORDER
+            tenant_space(rising, slowest_first, some_gpus),
+            lambda c: filled(c, c.noncooperative),
+            screen=NONCOOPERATIVE_ORDER,
         ),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
@@ -223,13 +232,16 @@ CLAIMS = (
         printed=False,
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
+        mechanical=(*EXCHANGES, *GIFT),
     ),
     Claim(
         key="oef/lemma-3.1-cooperative",
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for cooperative OEF, with its order: $w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
+        quote=r"These inequalities imply that the non-zero elements in $\vec{x}_1$ are filled from left to right, "
+        r"and $x_1^q > 0$ holds only when $x_1^p = m_p, \forall p < q$.",
         procedure=ForAll(
-            tenant_space(rising, slowest_first),
+            tenant_space(rising, slowest_first, some_gpus),
             lambda c: filled(c, c.cooperative),
             screen=COOPERATIVE_ORDER,
         ),
@@ -243,33 +255,35 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with two ratio-ordered users (every optimum): {RATIO}.",
         procedure=ForAll(
-            tenant_space(ratio_ordered, n=(2, 2), chosen=choose_ratio_ordered),
+            tenant_space(*ORDERED, n=(2, 2), chosen=choose_ratio_ordered),
             lambda c: filled_everywhere(c, c.cooperative, c.envy_rows()),
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=COOPERATIVE_2,
+        mechanical=(*EXCHANGES, *HALF),
     ),
     Claim(
         key="oef/lemma-3.1-cooperative-three",
         place="Lemma 3.1",
-        statement=f"Lemma 3.1 for cooperative OEF with three ratio-ordered users (every optimum): {RATIO}.",
+        statement=f"Lemma 3.1 for cooperative OEF with three ratio-ordered users (every optimum): {RATIO}, {RELATIVE}.",
         procedure=ForAll(
-            tenant_space(ratio_ordered, n=(3, 3), chosen=choose_ratio_ordered),
+            tenant_space(*ORDERED, n=(3, 3), chosen=choose_ratio_ordered),
             lambda c: filled_everywhere(c, c.cooperative, c.envy_rows()),
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=COOPERATIVE_3,
+        mechanical=THREE,
     ),
     Claim(
         key="oef/lemma-3.1-cooperative-more",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with four or more ratio-ordered users: {RATIO}.",
         procedure=ForAll(
-            tenant_space(ratio_ordered, n=(4, 5), chosen=choose_ratio_ordered),
+            tenant_space(*ORDERED, n=(4, 5), chosen=choose_ratio_ordered),
             lambda c: filled(c, c.cooperative),
             screen=COOPERATIVE_ORDER,
         ),
@@ -283,22 +297,23 @@ CLAIMS = (
         key="oef/lemma-3.1-cooperative-two-types",
         place="Lemma 3.1",
         statement="Lemma 3.1 for cooperative OEF with two types and any number of ratio-ordered users (every optimum): "
-        f"{RATIO}.",
+        f"{RATIO}, {RELATIVE}.",
         procedure=ForAll(
-            tenant_space(ratio_ordered, n=(2, 6), k=(2, 2), chosen=choose_ratio_ordered),
+            tenant_space(*ORDERED, n=(2, 6), k=(2, 2), chosen=choose_ratio_ordered),
             lambda c: filled_everywhere(c, c.cooperative, c.envy_rows()),
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=TWO_TYPES,
+        mechanical=TWO_TYPES,
     ),
     Claim(
         key="oef/lemma-3.1-cooperative-three-types",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with three types and four or more ratio-ordered users: {RATIO}.",
         procedure=ForAll(
-            tenant_space(ratio_ordered, n=(4, 6), k=(3, 3), chosen=choose_ratio_ordered),
+            tenant_space(*ORDERED, n=(4, 6), k=(3, 3), chosen=choose_ratio_ordered),
             lambda c: filled(c, c.cooperative),
             screen=COOPERATIVE_ORDER,
         ),
@@ -311,7 +326,8 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for the largest total under the sharing incentive, with its order: "
         r"$w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
-        procedure=ForAll(tenant_space(rising, slowest_first), lambda c: filled(c, c.sharing)),
+        quote=r"having $x_1^k \geq \frac{m_k}{n}$ would lead to $x_1^j = m_j, \forall j \neq k$.",
+        procedure=ForAll(tenant_space(rising, slowest_first, some_gpus), lambda c: filled(c, c.sharing)),
         expected=ClaimVerdict.FALSE,
         policies=("sharing-incentive-only",),
         instead="oef/lemma-3.1-sharing-ratio",
@@ -329,6 +345,7 @@ CLAIMS = (
         proof=EXCHANGE
         + " The rows of the sharing incentive remain satisfied, and the total is larger: a contradiction."
         + SORTED,
+        mechanical=EXCHANGES,
     ),
     Claim(
         key="oef/thm-5.2",
@@ -336,8 +353,9 @@ CLAIMS = (
         statement=r"Non-cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
+        quote="Under OEF, users are allocated adjacent GPU types.",
         procedure=ForAll(
-            tenant_space(rising, slowest_first),
+            tenant_space(rising, slowest_first, some_gpus),
             lambda c: adjacent(c, c.noncooperative),
             screen=screened(float_screens.noncooperative, gaps),
         ),
@@ -354,6 +372,7 @@ CLAIMS = (
         printed=False,
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
+        mechanical=(*EXCHANGES, *GIFT),
     ),
     Claim(
         key="oef/thm-5.2-ties",
@@ -361,7 +380,7 @@ CLAIMS = (
         statement=r"Theorem 5.2 for ratio-ordered users, where ratios may be equal: $w_l^j w_h^{j'} \ge w_l^{j'} "
         "w_h^j$, all positive (every optimum).",
         procedure=ForAll(
-            tenant_space(weakly_ratio_ordered, rising),
+            tenant_space(weakly_ratio_ordered, rising, some_gpus),
             lambda c: adjacent_everywhere(c, cooperative=False),
         ),
         expected=ClaimVerdict.FALSE,
@@ -372,13 +391,15 @@ CLAIMS = (
     Claim(
         key="oef/thm-5.2-sorted",
         place="Theorem 5.2",
-        statement=r"Where ratios may be equal, every optimum with the largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives "
-        "adjacent types; positive speedups.",
-        procedure=ForAll(tenant_space(weakly_ratio_ordered), sorted_optimum),
+        statement=r"For ratio-ordered users, where ratios may be equal, every optimum of non-cooperative OEF with the "
+        r"largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives every user adjacent types: $w_l^j w_h^{j'} \ge w_l^{j'} w_h^j$ "
+        rf"for all users $l < h$ and types $j < j'$, all speedups positive, {RELATIVE}.",
+        procedure=ForAll(tenant_space(weakly_ratio_ordered, some_gpus), sorted_optimum),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=SECOND_STAGE,
+        mechanical=(*EXCHANGES, *SECOND_OBJECTIVE),
         note="What `oef.noncooperative(canonical=True)` solves.",
     ),
     Claim(
@@ -387,8 +408,11 @@ CLAIMS = (
         statement=r"Cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
+        quote="In this sense, we can directly trade between the first and the second column, or trade between the "
+        "second and the third column within $X$ to generate higher efficiency without hurting anyone, thus "
+        "contradicting the optimality of OEF.",
         procedure=ForAll(
-            tenant_space(rising, slowest_first),
+            tenant_space(rising, slowest_first, some_gpus),
             lambda c: adjacent(c, c.cooperative),
             screen=screened(float_screens.cooperative, gaps),
         ),
@@ -402,7 +426,7 @@ CLAIMS = (
         statement=f"Theorem 5.2 for cooperative OEF with three or more ratio-ordered users, {TYPES_OF}: {RATIO}.",
         procedure=ForAll(
             tenant_space(
-                ratio_ordered,
+                *ORDERED,
                 rising,
                 n=(3, 4),
                 k=(3, 4),
@@ -422,12 +446,13 @@ CLAIMS = (
         place="Theorem 5.2",
         statement=f"Every optimum of cooperative OEF gives two ratio-ordered users adjacent types: {RATIO}.",
         procedure=ForAll(
-            tenant_space(ratio_ordered, n=(2, 2), chosen=choose_ratio_ordered),
+            tenant_space(*ORDERED, n=(2, 2), chosen=choose_ratio_ordered),
             lambda c: adjacent_everywhere(c, cooperative=True),
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=COOPERATIVE_2,
+        mechanical=(*EXCHANGES, *HALF),
     ),
 )

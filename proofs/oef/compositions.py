@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from operator import attrgetter
 
 import hetopt
 from hetopt.auditing import envy_free, sharing_incentive
@@ -16,7 +17,7 @@ from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers, rationals
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, case_of
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, about, case_of, positive, relative
 
 F = Fraction
 
@@ -50,6 +51,10 @@ class HeldGPUsCase:
         """The exact optimum of cooperative OEF with the price."""
         return hetopt.solve(oef.cooperative() + SwitchingCost(float(self.price)), self.instance, exact=True)
 
+    def plain(self) -> bool:
+        """Whether tenants hold nothing or an equal share, and the price is not negative."""
+        return set(self.first) <= {F(0), F(1, self.tenants.n)} and self.price >= 0
+
     def finding(self, verdict: Verdict) -> Finding:
         """Convert an exact verdict to a finding."""
         exact = self.optimum.certificate.exact
@@ -75,11 +80,12 @@ def held_gpus_space() -> Space[HeldGPUsCase]:
         "held": TableShape(1, "n", integers(0, 1)),
         "price": TableShape(1, 1, rationals(0, 4, 2)),
     }
-    given = (
-        Hypothesis[HeldGPUsCase]("each tenant held nothing or an equal share; all GPUs gained have the same cost"),
-        Hypothesis[HeldGPUsCase]("all speedups are positive, and relative to the first GPU type"),
+    held = Hypothesis(
+        "every tenant holds nothing or an equal share of every type; every GPU gained has the same price, at least 0",
+        HeldGPUsCase.plain,
     )
-    return Space({"n": (2, 3), "k": (2, 2)}, tables, build, hypotheses=given)
+    given = about(attrgetter("tenants"), relative, positive)
+    return Space({"n": (2, 3), "k": (2, 2)}, tables, build, hypotheses=(*given, held))
 
 
 CLAIMS = (

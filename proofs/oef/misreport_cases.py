@@ -6,12 +6,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
+from operator import attrgetter
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import change_text, numbers_text
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, ValueChooser
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, SPEEDS, UNIQUE, Optimum, TenantCase, case_of, rising, speedups
+from hetopt.proofs.oef.tenant_cases import (
+    GPUS,
+    OPTIMAL,
+    SPEEDS,
+    UNIQUE,
+    Optimum,
+    TenantCase,
+    about,
+    case_of,
+    rising,
+    speedups,
+)
 
 F = Fraction
 
@@ -64,9 +76,9 @@ class Reports:
         return all(map(self, chain(*case.truth.speed), chain(*case.reported.speed)))
 
 
-def in_truth(given: Hypothesis[TenantCase]) -> Hypothesis[MisreportCase]:
-    """A hypothesis about true speedups."""
-    return Hypothesis(given.text, lambda case: given(case.truth))
+def in_truth(*given: Hypothesis[TenantCase]) -> tuple[Hypothesis[MisreportCase], ...]:
+    """Hypotheses about true speedups."""
+    return about(attrgetter("truth"), *given)
 
 
 def as_reported(given: Hypothesis[TenantCase]) -> Hypothesis[MisreportCase]:
@@ -74,7 +86,7 @@ def as_reported(given: Hypothesis[TenantCase]) -> Hypothesis[MisreportCase]:
     return Hypothesis(f"the same as reported: {given.text}", lambda case: given(case.reported))
 
 
-RISING = (in_truth(rising), as_reported(rising))
+RISING = (*in_truth(rising), as_reported(rising))
 """Later types are faster, in truth and as reported."""
 
 
@@ -119,7 +131,7 @@ def misreport_space(
         "report": TableShape("n" if all_misreport else 1, "k-1", speeds),
     }
     who = Hypothesis[MisreportCase]("any users misreport" if all_misreport else "$u_1$ misreports", untrue)
-    given = [in_truth(one) for one in speedups(speeds)]
+    given = in_truth(*speedups(speeds))
     return Space({"n": n, "k": k}, tables, build, chosen, (*given, who, Hypothesis(way.text, way.meets), *hypotheses))
 
 

@@ -10,6 +10,7 @@ from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
 from hetopt.proofs.oef.float_screens import cooperative, inefficiency, screened
+from hetopt.proofs.oef.proof_algebra import GIFT, HALF
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -88,6 +89,7 @@ CLAIMS = (
         key="oef/thm-5.3-positive",
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient if all speedups are positive (every optimum).",
+        quote="OEF achieves pareto-efficiency.",
         procedure=ForAll(
             tenant_space(speeds=rationals(0, 6, 2)[1:]), lambda c: efficient(c, c.noncooperative, equal=True)
         ),
@@ -97,11 +99,13 @@ CLAIMS = (
 Every user has $t^*$, the largest level that all can have. If some allocation gives $u_l$ more than $t^*$ and no user
 less, $u_l$ can give every other user a small part of its GPUs, which have a positive worth for every user, and keep
 more than $t^*$. Then all have more than $t^*$: a contradiction.""",
+        mechanical=GIFT,
     ),
     Claim(
         key="oef/thm-5.3-cooperative",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient.",
+        quote="Moreover, the *pareto-efficiency* are always maintained in both environments.",
         procedure=ForAll(tenant_space(rising), lambda c: efficient(c, c.cooperative), screen=INEFFICIENT),
         expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
@@ -137,12 +141,13 @@ more than $t^*$. Then all have more than $t^*$: a contradiction.""",
         proof=r"""
 For two users envy-freeness is the sharing incentive, $w_l x_l \ge w_l m / 2$ (unused GPUs only help). A dominating
 allocation satisfies it too, and its total would exceed the largest total: a contradiction.""",
+        mechanical=HALF,
     ),
     Claim(
         key="oef/thm-5.3-cooperative-three",
         place="Theorem 5.3",
-        statement=r"Cooperative OEF is Pareto-efficient for three users and two GPU types, all speedups positive "
-        "(every optimum).",
+        statement=r"Cooperative OEF is Pareto-efficient for three users and two GPU types, all speedups positive, "
+        "$w_l^1 = 1$ (every optimum).",
         procedure=ForAll(
             tenant_space(n=(3, 3), k=(2, 2), speeds=rationals(0, 9, 2)[1:]),
             lambda c: efficient(c, c.cooperative),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import attrgetter
 from typing import Any
 
 from hetopt.data.rationals import change_text, number_text, numbers_text
@@ -19,13 +20,23 @@ from hetopt.proofs.oef.misreport_cases import (
     MisreportCase,
     Reports,
     any_report,
-    in_truth,
     misreport_pays,
     misreport_space,
     over,
     untrue,
 )
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, RELATIVE, UNIQUE, TenantCase, case_of, tenant_space
+from hetopt.proofs.oef.proof_algebra import FALSE_TYPE, GIFT, UNDER
+from hetopt.proofs.oef.tenant_cases import (
+    GPUS,
+    OPTIMAL,
+    UNIQUE,
+    TenantCase,
+    about,
+    case_of,
+    positive,
+    relative,
+    tenant_space,
+)
 
 F = Fraction
 
@@ -179,6 +190,10 @@ class RawMisreportCase(MisreportCase):
         """Whether the first type is the slowest, in truth and as reported."""
         return all(a <= b for row in (self.raw, self.report) for a, b in pairwise(row))
 
+    def positive(self) -> bool:
+        """Whether all throughputs are positive, in truth and as reported."""
+        return all(w > 0 for w in (*self.raw, *self.report, *chain(*self.truth.speed)))
+
     def over(self) -> bool:
         """Whether no throughput is reported below the truth."""
         return all(b >= a for a, b in zip(self.raw, self.report, strict=True))
@@ -200,6 +215,7 @@ def raw_misreport_space() -> Space[RawMisreportCase]:
         "gpus": TableShape(1, "k", GPUS),
     }
     given = (
+        Hypothesis("all throughputs are positive", RawMisreportCase.positive),
         Hypothesis("later types are at least as fast, in truth and as reported", RawMisreportCase.ascending),
         Hypothesis("no raw throughput is reported below the truth", RawMisreportCase.over),
         Hypothesis("$u_1$ misreports", untrue),
@@ -246,9 +262,14 @@ def false_type_space(way: Reports) -> Space[MisreportCase]:
     def allowed(case: MisreportCase) -> bool:
         return all(way(a, b) for a, b in zip(case.truth.speed[0], case.reported.speed[-1], strict=True))
 
+    def halves(case: MisreportCase) -> bool:
+        first, *others, last = case.reported.weights
+        return first == last == F(1, 2) and set(others) <= {F(1)}
+
     given = (
-        in_truth(RELATIVE),
+        *about(attrgetter("reported"), relative, positive),
         Hypothesis[MisreportCase](f"of the false type compared with $u_1$: {way.text}", allowed),
+        Hypothesis[MisreportCase]("both types have half of the weight 1 of $u_1$", halves),
     )
     return Space({"n": (2, 4), "k": (2, 3)}, tables, build, hypotheses=given)
 
@@ -286,6 +307,8 @@ CLAIMS = (
         key="oef/thm-3.2",
         place="Theorem 3.2",
         statement="No mechanism with the largest total among envy-free allocations is strategy-proof.",
+        quote="No sharing mechanism providing optimal resource efficiency can simultaneously guarantee "
+        "envy-freeness and strategy-proofness.",
         procedure=Exists(ForAll(misreport_space(over, *RISING), cooperative)),
         expected=ClaimVerdict.TRUE,
         proof=ONE_INSTANCE,
@@ -295,6 +318,8 @@ CLAIMS = (
         key="oef/thm-3.3",
         place="Theorem 3.3",
         statement="No mechanism with the largest total under the sharing incentive is strategy-proof.",
+        quote="No sharing mechanism providing optimal resource efficiency can guarantee sharing-incentive and "
+        "strategy-proofness at the same time.",
         procedure=Exists(ForAll(misreport_space(over, *RISING), sharing)),
         expected=ClaimVerdict.TRUE,
         proof=ONE_INSTANCE,
@@ -303,6 +328,7 @@ CLAIMS = (
         key="oef/thm-5.4",
         place="Theorem 5.4",
         statement="Non-cooperative OEF is strategy-proof: no report of other speedups pays.",
+        quote="Non-cooperative OEF ensures strategy proofness.",
         procedure=ForAll(misreport_space(any_report), noncooperative),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
@@ -314,6 +340,8 @@ CLAIMS = (
         place="Theorem 5.4",
         statement=r"Over-reports do not pay under non-cooperative OEF: with $w'_l \ge w_l$ for the misreporting users, "
         r"alone or together, not every one of them gains (every optimum).",
+        quote="Fortunately, we have discovered that ensuring all users achieve identical (normalized) throughput "
+        "can guarantee *strategy-proofness*.",
         procedure=ForAll(
             misreport_space(over, all_misreport=True, speeds=rationals(0, 6, 2)), noncooperative, all_optima=True
         ),
@@ -330,6 +358,8 @@ CLAIMS = (
         key="oef/thm-5.4-decrease",
         place="section 2.3.1 (1)",
         statement='A tenant that over-reports under non-cooperative OEF is worse off: its throughput "will decrease".',
+        quote=r"when the $l$-th tenant reports a fake vector $\vec{W}_l$ where each element is no less than that "
+        "in the groundtruth, his attained normalized training throughput will decrease.",
         procedure=ForAll(misreport_space(over, *RISING), misreport_harms),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
@@ -366,6 +396,7 @@ In the honest optimum $x$ it has $x_l^1 = t^*$, which is worth $t^*$ by any repo
 misreport, and $t' \ge t^*$: every honest user has at least $t^*$. If the true rate of the misreporting user exceeds
 $t^*$, it can give every other user a small part of its GPUs, of positive worth to each. Then all true rates exceed
 $t^*$: a contradiction.""",
+        mechanical=GIFT,
     ),
     Claim(
         key="oef/thm-5.4-trades",
@@ -380,6 +411,7 @@ $t^*$: a contradiction.""",
 Every honest user has $t' \ge t^*$, since over-reports only raise the level. If some division of the group's GPUs gives
 each of its users more than $t^*$, one of them can give every other user a small part of its GPUs, of positive worth to
 each, and all have more than $t^*$ at true speedups: a contradiction.""",
+        mechanical=GIFT,
     ),
     Claim(
         key="oef/thm-5.4-side-payments",
@@ -413,23 +445,31 @@ t' + \lambda_l u = \sum_i \lambda_i w_i x'_i \le \sum_i p\,x'_i \le p\,m = t^*$.
         place="Theorem 5.4",
         statement=r"At every nondegenerate optimum of non-cooperative OEF, a user that has GPUs of a type $j \ge 2$ "
         r"gains by every sufficiently small under-report of $w_l^j$.",
+        quote="In another scenario, where the efficiency of honest users increases, we only have to analyze the "
+        "case where user $i$ increases a small amount of acceleration rate and still does not exceed any speedup "
+        "rates of others.",
         procedure=ForAll(tenant_space(nondegenerate, n=(2, 3), k=(2, 3)), under_reports_pay, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
-At a nondegenerate optimum the basis stays optimal for small changes of the speedups, so $t$ is differentiable, with
-$\partial t / \partial w_l^j = \lambda_l x_l^j$, where $\lambda_i$ are the prices of the rows $t \le w_i x_i$. They
-are positive: some $\lambda_i > 0$ makes all prices $p_j \ge \lambda_i w_i^j$ of types positive, and each user has some
-GPUs, of a type with $p_j = \lambda_i w_i^j$. As $\sum_i \lambda_i = 1$ and $n \ge 2$, all are below 1. If $u_l$
-reports $w_l^j - \delta$, the level is $t^* - \lambda_l x_l^j \delta + o(\delta)$, and $u_l$ truly has $\delta x_l^j +
-o(\delta)$ more than the level: it gains $(1 - \lambda_l) x_l^j \delta + o(\delta)$.""",
+Prices $p \ge 0$ of types and $\lambda \ge 0$ of users with $\sum_i \lambda_i = 1$, $\lambda_i w_i^j \le p_j$ and $p\,m =
+t^*$ prove the level. All $\lambda_i > 0$: some is, so all $p_j > 0$, and each user has GPUs of a type with $p_j =
+\lambda_i w_i^j$. As $n \ge 2$, all are below 1. The unique, nondegenerate optimum has a basis that stays optimal for
+small changes of the speedups. So if $u_l$ reports $w_l^j - \delta$, $\delta > 0$ small, the new allocation $x'$ has the
+same positive shares and uses all GPUs, and $\sum_i \lambda_i w_i x'_i = p \sum_i x'_i = p\,m = t^*$. With $t'$ the new
+level, $u_l$ truly has $t' + \delta x_l'^j$ and all others $t'$, so $t' + \lambda_l \delta x_l'^j = t^*$, and $u_l$ has
+$t^* + (1 - \lambda_l) \delta x_l'^j > t^*$.""",
+        mechanical=UNDER,
         note="Theorem 5.4 fails for under-reports not only in special cases.",
     ),
     Claim(
         key="oef/false-types",
         place="section 4.2.4",
         statement="Under non-cooperative OEF no user gains by a false job type if its types divide its weight.",
+        quote="However, it is worth noting that simply creating virtual users may result in an unfair increase in "
+        "a user's overall throughput. To address this, we divide the weight of a user equally among their job "
+        "types",
         procedure=ForAll(false_type_space(any_report), with_false_type),
         expected=ClaimVerdict.FALSE,
         printed=False,
@@ -449,5 +489,6 @@ o(\delta)$ more than the level: it gains $(1 - \lambda_l) x_l^j \delta + o(\delt
 The true and the false type have weight 1/2 each, so their reported rates are $t'/2$ each. At true speedups both bundles
 are worth $w_l (x'_l + x''_l) \le w_l x'_l + w'' x''_l = t'$ to the misreporting user, and every other user has $t'$.
 The rest is as for over-reports (Theorem 5.4), also with several false types.""",
+        mechanical=FALSE_TYPE,
     ),
 )

@@ -12,6 +12,7 @@ from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Hypothesis
 from hetopt.proofs.oef import profitable_misreports
 from hetopt.proofs.oef.misreport_cases import RISING, MisreportCase, in_truth, misreport_space, over
+from hetopt.proofs.oef.proof_algebra import GIVING, NO_ENVY_BY_GIFTS
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -99,7 +100,7 @@ def only_last(case: MisreportCase) -> bool:
     return case.truth.speed[0][:-1] == case.reported.speed[0][:-1]
 
 
-GIVEN = (*RISING, in_truth(slowest_first))
+GIVEN = (*RISING, *in_truth(slowest_first))
 MARGINAL = Hypothesis(r"$u_1$ over-reports all types $j \ge 2$, $w_1^j < w'^j_1 \le \min_{l > 1} w_l^j$", below_others)
 LAST = Hypothesis(r"$u_1$ over-reports the last type only", only_last)
 SUITS = "of a type on which some user is faster than $u_1$"
@@ -137,6 +138,7 @@ CLAIMS = (
             kept="Then $u_1$ still envies no user. The others receive the same, so they envy each other as before, and "
             "$u_1$ less than before.",
         ),
+        mechanical=(*GIVING, *NO_ENVY_BY_GIFTS),
         note="If $u_1$ has only types on which all users are equally fast, moving them changes no total.",
     ),
     Claim(
@@ -164,6 +166,7 @@ CLAIMS = (
         proof=GIVES.format(
             slack=r"$w_1 x_1 > w_1 m / n$", kept="Then $u_1$ still has its part of the cluster, and the others gain."
         ),
+        mechanical=GIVING,
     ),
     Claim(
         key="oef/thm-3.2-marginal",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, ProofPart
 from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import Space, hypothesis
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel, max_min
@@ -24,6 +24,7 @@ from hetopt.proofs.oef.misreport_cases import (
 from hetopt.proofs.oef.pareto_efficiency import CLAIMS as EFFICIENCY
 from hetopt.proofs.oef.pareto_efficiency import efficient
 from hetopt.proofs.oef.profitable_misreports import OVER
+from hetopt.proofs.oef.proof_algebra import ONE_PRICE, TRADES
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -79,12 +80,12 @@ def second_price(truth: TenantCase) -> bool:
 FASTEST_MISREPORTS = misreport_space(
     any_report,
     *RISING,
-    in_truth(second_price),
+    *in_truth(second_price),
     n=(3, 4),
     k=(2, 2),
 )
 """Any misreports of the user with the largest speedup."""
-MISREPORTS_ON_FEW_GPUS = misreport_space(over, *RISING, in_truth(few_gpus), n=(2, 4), k=(2, 2))
+MISREPORTS_ON_FEW_GPUS = misreport_space(over, *RISING, *in_truth(few_gpus), n=(2, 4), k=(2, 2))
 CHECKS: dict[str, tuple[str, Check]] = {
     "pareto": ("Pareto-efficient", efficient),
     "envy": ("envy-free", most_envy),
@@ -118,9 +119,22 @@ class TableRow:
         return checked(CHECKS[column][1], case, found)
 
     def cell(
-        self, column: str, *, printed: bool, expected: ClaimVerdict, proof: str = "", instead: str = "", note: str = ""
+        self,
+        column: str,
+        *,
+        printed: bool,
+        expected: ClaimVerdict,
+        condition: str = "",
+        quote: str = "",
+        proof: str = "",
+        mechanical: tuple[ProofPart, ...] = (),
+        instead: str = "",
+        note: str = "",
     ) -> Claim:
-        """The claim of one cell: a printed "yes" is about all cases, a printed "no" about some case."""
+        """The claim of one cell: a printed "yes" is about all cases, a printed "no" about some case.
+
+        A ``condition`` that the claim needs follows its statement.
+        """
         universal: ForAll[Any]
         if column == "lies":
             words = "strategy-proof against over-reports"
@@ -131,11 +145,13 @@ class TableRow:
         return Claim(
             key=f"oef/table-1-{self.key}-{column}",
             place="Table 1",
-            statement=f"{self.name} is {'' if printed else 'not '}{words}.",
+            statement=f"{self.name} is {'' if printed else 'not '}{words}{condition}.",
+            quote=quote,
             procedure=universal if printed else Exists(universal),
             expected=expected,
             policies=(self.policy,),
             proof=proof or ("" if printed else "One instance is enough."),
+            mechanical=mechanical,
             instead=instead,
             note=note or self.note,
         )
@@ -174,12 +190,24 @@ NONCOOPERATIVE = TableRow(
 LEVEL = r"All users have $t^*$ in every optimum, so any optimum represents all. " + EFFICIENCY[1].proof
 
 CLAIMS = (
-    GAVEL.cell("pareto", printed=False, expected=ClaimVerdict.TRUE),
-    GAVEL.cell("envy", printed=False, expected=ClaimVerdict.TRUE),
+    GAVEL.cell(
+        "pareto",
+        printed=False,
+        expected=ClaimVerdict.TRUE,
+        quote="This demonstrates the *pareto-inefficiency* and non-optimal resource efficiency under Gavel.",
+    ),
+    GAVEL.cell(
+        "envy",
+        printed=False,
+        expected=ClaimVerdict.TRUE,
+        quote="However, Gavel falls short to provide high resource efficiency and *envy-freeness*.",
+    ),
     GAVEL.cell(
         "sharing",
         printed=True,
         expected=ClaimVerdict.TRUE,
+        condition=", if it gives every user at most one GPU's time and there are at most as many GPUs as users",
+        quote="This policy is naturally *sharing-incentive*.",
         proof=r"In the equal split all ratios are 1, and it satisfies Gavel's row since $\sum_j m_j / n \le 1$. So the "
         r"smallest ratio of the optimum is at least 1.",
     ),
@@ -193,36 +221,103 @@ CLAIMS = (
         policies=("gavel-max-min",),
         proof="In the equal split all ratios are 1, so the smallest ratio of the optimum is at least 1.",
     ),
-    GAVEL.cell("lies", printed=False, expected=ClaimVerdict.TRUE),
-    GAVEL.cell("total", printed=False, expected=ClaimVerdict.TRUE),
+    GAVEL.cell(
+        "lies",
+        printed=False,
+        expected=ClaimVerdict.TRUE,
+        quote="In this sense, Gavel does not achieve *strategy-proofness* either.",
+    ),
+    GAVEL.cell(
+        "total",
+        printed=False,
+        expected=ClaimVerdict.TRUE,
+        quote="This demonstrates the *pareto-inefficiency* and non-optimal resource efficiency under Gavel.",
+    ),
     GANDIVA.cell(
         "pareto",
         printed=True,
         expected=ClaimVerdict.FALSE,
+        quote=r"$\text{Gandiva}_{\text{fair}}$ is *pareto-efficient*",
         instead="oef/gandiva-two-types",
         note=f"{GANDIVA.note} With turns repeated until no trade is left, the result is still dominated (by 1/48).",
     ),
-    GANDIVA.cell("envy", printed=False, expected=ClaimVerdict.TRUE),
+    GANDIVA.cell(
+        "envy",
+        printed=False,
+        expected=ClaimVerdict.TRUE,
+        quote="however, it violates *envy-freeness*, as the algorithm proceeds greedily, regardless of inter-user "
+        "constraints.",
+    ),
     GANDIVA.cell(
         "sharing",
         printed=True,
         expected=ClaimVerdict.TRUE,
+        quote="Since this trading mechanism can only increase each user's training throughput, "
+        r"$\text{Gandiva}_{\text{fair}}$ satisfies *sharing-incentive*.",
         proof="Every user begins with the equal split, and a trade at a price between the speedups of buyer and seller "
         "lowers the rate of neither.",
+        mechanical=TRADES,
     ),
-    GANDIVA.cell("lies", printed=False, expected=ClaimVerdict.TRUE),
-    GANDIVA.cell("total", printed=False, expected=ClaimVerdict.TRUE),
-    COOPERATIVE.cell("pareto", printed=True, expected=ClaimVerdict.FALSE, instead="oef/thm-5.3-cooperative-three"),
-    COOPERATIVE.cell("envy", printed=True, expected=ClaimVerdict.TRUE, proof=ENVY_FREE),
-    COOPERATIVE.cell("sharing", printed=True, expected=ClaimVerdict.TRUE, proof=SHARING_INCENTIVE),
+    GANDIVA.cell(
+        "lies",
+        printed=False,
+        expected=ClaimVerdict.TRUE,
+        quote=r"Another limitation of $\text{Gandiva}_{\text{fair}}$ is that it cannot completely prevent all users "
+        "from lying.",
+    ),
+    GANDIVA.cell(
+        "total",
+        printed=False,
+        expected=ClaimVerdict.TRUE,
+        quote="Without cheating, this allocation achieves much higher resource efficiency than "
+        r"$\text{Gandiva}_{\text{fair}}$, indicating $\text{Gandiva}_{\text{fair}}$ fails to provide optimal "
+        "resource efficiency under *sharing-incentive* constraints.",
+    ),
+    COOPERATIVE.cell(
+        "pareto",
+        printed=True,
+        expected=ClaimVerdict.FALSE,
+        quote="OEF satisfies *pareto-efficiency* (Theorem 5.3).",
+        instead="oef/thm-5.3-cooperative-three",
+    ),
+    COOPERATIVE.cell(
+        "envy",
+        printed=True,
+        expected=ClaimVerdict.TRUE,
+        quote="In cooperative environments where cheating is a non-issue, it ensures *envy-freeness* and "
+        "*sharing-incentive*",
+        proof=ENVY_FREE,
+    ),
+    COOPERATIVE.cell(
+        "sharing",
+        printed=True,
+        expected=ClaimVerdict.TRUE,
+        quote="In cooperative environments where cheating is a non-issue, it ensures *envy-freeness* and "
+        "*sharing-incentive*",
+        proof=SHARING_INCENTIVE,
+    ),
     COOPERATIVE.cell(
         "lies",
         printed=True,
         expected=ClaimVerdict.FALSE,
         note=f"{BOTH} Non-cooperative OEF has it: `oef/thm-5.4-over`.",
     ),
-    COOPERATIVE.cell("total", printed=True, expected=ClaimVerdict.FALSE, instead="oef/totals"),
-    NONCOOPERATIVE.cell("pareto", printed=True, expected=ClaimVerdict.TRUE, proof=LEVEL),
+    COOPERATIVE.cell(
+        "total",
+        printed=True,
+        expected=ClaimVerdict.FALSE,
+        quote="In cooperative environments where cheating is a non-issue, it ensures … while maximizing the resource "
+        "efficiency.",
+        instead="oef/totals",
+    ),
+    NONCOOPERATIVE.cell(
+        "pareto",
+        printed=True,
+        expected=ClaimVerdict.TRUE,
+        condition=" if all speedups are positive",
+        quote="OEF satisfies *pareto-efficiency* (Theorem 5.3).",
+        proof=LEVEL,
+    ),
     NONCOOPERATIVE.cell(
         "envy", printed=True, expected=ClaimVerdict.FALSE, note=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-envy`."
     ),
@@ -236,15 +331,25 @@ CLAIMS = (
         "lies",
         printed=True,
         expected=ClaimVerdict.TRUE,
+        quote="In non-cooperative environments, OEF ensures *strategy-proofness* (Theorem 5.4).",
         proof=OVER,
         note=f"{BOTH} It is not strategy-proof against all reports: `oef/thm-5.4`.",
     ),
-    NONCOOPERATIVE.cell("total", printed=True, expected=ClaimVerdict.FALSE, instead="oef/totals"),
+    NONCOOPERATIVE.cell(
+        "total",
+        printed=True,
+        expected=ClaimVerdict.FALSE,
+        quote="Specifically, OEF prioritizes *strategy-proofness* while maximizing resource efficiency in "
+        "non-cooperative environments where multiple tenants may cheat to compete for limited resources.",
+        instead="oef/totals",
+    ),
     Claim(
         key="oef/second-price",
         place="section 2.4",
         statement="The second price of Gandiva_fair prevents the user with the largest speedup from misreporting its "
         "speedup on fast GPUs.",
+        quote="In addition, the second-price auction mechanism also prevents the fastest-accelerating user from "
+        "lying about his speedup on fast GPUs.",
         procedure=ForAll(FASTEST_MISREPORTS, lambda c: misreport_gains(c, by_gandiva_fair)),
         expected=ClaimVerdict.FALSE,
         policies=("gandiva-fair",),
@@ -266,6 +371,7 @@ with a larger speedup has slow GPUs left to pay with, and no user with a smaller
 there are at most $2n$ trades, and in the end no user with slow GPUs has a larger speedup than a user with fast GPUs.
 Hence a price exists between the speedups of both groups, at which every user has the best bundle that it can afford. A
 dominating allocation would cost more than all GPUs are worth at that price.""",
+        mechanical=ONE_PRICE,
         note=GANDIVA.note,
     ),
 )

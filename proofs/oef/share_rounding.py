@@ -20,6 +20,7 @@ from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers
+from hetopt.proofs.oef.proof_algebra import NEAREST, ROUNDING
 
 F = Fraction
 ROUNDS = 24
@@ -96,7 +97,8 @@ def constant_shares_space(*, gangs: bool = False, starving: bool = False) -> Spa
     tables = {"parts": TableShape(1, "n", integers(1, 5)), "gpus": TableShape(1, 1, integers(1, 4))}
     if gangs:
         tables["demand"] = TableShape(1, "n", integers(2 if starving else 1, 4))
-    given = [Hypothesis[ConstantShares]("the shares of one GPU type are constant and sum to its GPUs")]
+    constant = "the shares of one GPU type are positive, the same in every round, and sum to its GPUs"
+    given = [Hypothesis[ConstantShares](constant, lambda case: min(case.ideal) > 0 and sum(case.ideal) == case.gpus)]
     if gangs:
         given.append(Hypothesis("every gang fits", lambda case: max(case.demand) <= case.gpus))
     if starving:
@@ -172,15 +174,20 @@ CLAIMS = (
         place="section 4.3",
         statement=r"With $real = round(ideal + dev)$ and $dev \leftarrow dev + ideal - real$ every deviation is at "
         "most 1/2, so the mean approaches the share.",
+        quote="The deviation is updated based on the formula …, allowing the actual share for each job to "
+        "gradually approximate the assigned value over time.",
         procedure=ForAll(constant_shares_space(), printed_deviation),
         expected=ClaimVerdict.TRUE,
         proof="The new deviation is $y - round(y)$ for $y = ideal + dev$. After $T$ rounds the sums of GPUs and of "
         "shares differ by it, so the mean is within $1/(2T)$.",
+        mechanical=ROUNDING,
     ),
     Claim(
         key="oef/rounding-capacity",
         place="section 4.3",
         statement=r"Rounding each user's share, $real = round(ideal + dev)$, assigns no more GPUs than available.",
+        quote=r"Utilizing this deviation, OEF assigns each user $j$ a share, represented as $\text{real}_j(t) = "
+        r"\text{round}(\text{ideal}_j(t) + \text{dev}_j(t))$.",
         procedure=ForAll(constant_shares_space(), lambda c: within_capacity(c, starve=False)),
         expected=ClaimVerdict.FALSE,
         instead="oef/rounding-deadlines",
@@ -191,6 +198,8 @@ CLAIMS = (
         place="section 4.3",
         statement="Assigning each GPU by the earliest deadline uses all GPUs, none twice, with every deviation below "
         r"1, for constant shares with $\sum_i x_i = m$.",
+        quote="we have developed a rounding policy that converts the fractional value assigned to each user into "
+        "an integral share, ensuring fairness and efficiency in the long run.",
         procedure=ForAll(constant_shares_space(), deadlines),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -202,18 +211,23 @@ CLAIMS = (
         place="section 4.3",
         statement=r"If gangs need several GPUs and the shares are a mean of usable points, choosing the usable point "
         r"nearest to $ideal + dev$ keeps $|dev|^2 \le T D^2$ after $T$ rounds, $D$ the largest distance of two points.",
+        quote="By progressively accumulating the deviation value over time, tenants who experience resource "
+        r"starvation are assured a $\text{real}_j(t)$ greater than $\min_k \text{demand}_k$.",
         procedure=ForAll(constant_shares_space(gangs=True), nearest_points, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""
 Let the share be $\sum_p \lambda_p p$ over usable points. $\sum_p \lambda_p |dev + share - p|^2 = |dev|^2 +
 \sum_p \lambda_p |share - p|^2 \le |dev|^2 + D^2$, and the nearest point is at least as near as this mean.""",
+        mechanical=NEAREST,
     ),
     Claim(
         key="oef/starvation-rule",
         place="section 4.3",
         statement="If every share is below the smallest demand of its tenant, setting it to 0 until the deviation "
         "reaches the demand assigns no more GPUs than available.",
+        quote=r"Specifically, the placer adjusts $\text{real}_j(t)$ to 0 if it falls below $\min_k "
+        r"\text{demand}_k$",
         procedure=ForAll(
             constant_shares_space(gangs=True, starving=True),
             lambda c: within_capacity(c, starve=True),

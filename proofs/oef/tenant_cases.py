@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations, pairwise, permutations
-from typing import Any
+from typing import TypeVar
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, shares_picture
@@ -22,6 +22,7 @@ from hetopt.proofs.ledger.space import (
 )
 from hetopt.proofs.small_programs import Infeasible, RowVector, SmallOptimum, maximise_exactly
 
+C = TypeVar("C")
 F = Fraction
 Share = tuple[tuple[Fraction, ...], ...]
 Constraints = list[tuple[RowVector, Fraction]]
@@ -239,13 +240,23 @@ def tenant_space(
 ) -> Space[TenantCase]:
     """Tenants with these sizes and speedups."""
     tables = {"speed": TableShape("n", "k-1", speeds), "gpus": TableShape(1, "k", GPUS)}
+    given = (*speedups(speeds), *hypotheses)
     if weights:
         tables["weight"] = TableShape(1, "n", weights)
-    return Space({"n": n, "k": k}, tables, case_of, chosen, (*speedups(speeds), *hypotheses))
+        given = (*given, weighted)
+    return Space({"n": n, "k": k}, tables, case_of, chosen, given)
 
 
-RELATIVE = Hypothesis[Any](r"speedups are relative to the first GPU type, $w_l^1 = 1$")
-NONNEGATIVE = Hypothesis[Any]("speedups may be 0")
+@hypothesis(r"speedups are relative to the first GPU type, $w_l^1 = 1$")
+def relative(case: TenantCase) -> bool:
+    """As in the paper."""
+    return all(row[0] == 1 for row in case.speed)
+
+
+@hypothesis("speedups may be 0")
+def nonnegative(case: TenantCase) -> bool:
+    """Tenants need not be able to run on every type."""
+    return all(w >= 0 for row in case.speed for w in row)
 
 
 @hypothesis("all speedups are positive")
@@ -256,7 +267,28 @@ def positive(case: TenantCase) -> bool:
 
 def speedups(values: Sequence[Fraction]) -> tuple[Hypothesis[TenantCase], ...]:
     """The hypotheses about speedups with these possible ``values``."""
-    return RELATIVE, positive if min(values) > 0 else NONNEGATIVE
+    return relative, positive if min(values) > 0 else nonnegative
+
+
+@hypothesis("all weights are positive")
+def weighted(case: TenantCase) -> bool:
+    """No tenant has the weight 0."""
+    return all(w > 0 for w in case.weights)
+
+
+@hypothesis("every type has at least one GPU, $m_j > 0$")
+def some_gpus(case: TenantCase) -> bool:
+    """No type is missing, so none can be between the types of a tenant."""
+    return all(m > 0 for m in case.gpus)
+
+
+def about(tenants: Callable[[C], TenantCase], *hypotheses: Hypothesis[TenantCase]) -> tuple[Hypothesis[C], ...]:
+    """The hypotheses for the ``tenants`` of a larger case."""
+
+    def lifted(one: Hypothesis[TenantCase]) -> Hypothesis[C]:
+        return Hypothesis(one.text, lambda case: one(tenants(case)))
+
+    return tuple(map(lifted, hypotheses))
 
 
 @hypothesis(r"$u_1$ is the slowest on every type, $w_1^j = \min_l w_l^j$")

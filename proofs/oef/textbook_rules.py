@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import attrgetter
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
@@ -13,7 +14,8 @@ from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShap
 from hetopt.proofs.oef.envy_and_sharing import ANY, least_surplus, most_envy
 from hetopt.proofs.oef.misreport_cases import MisreportCase, any_report, misreport_pays, misreport_space
 from hetopt.proofs.oef.pareto_efficiency import efficient
-from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase
+from hetopt.proofs.oef.proof_algebra import BUDGETS, SUPPORTED
+from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase, about, positive, relative, some_gpus
 
 F = Fraction
 
@@ -73,11 +75,9 @@ class Equilibrium:
 def equilibrium_space() -> Space[Equilibrium]:
     """Markets built from their equilibria: prices, parts of the budgets, and speedups per price below the best."""
 
-    def build(numbers: CaseNumbers) -> Equilibrium | None:
+    def build(numbers: CaseNumbers) -> Equilibrium:
         price, spent = numbers.row("price"), numbers["spent"]
-        if not all(map(any, spent)) or not all(map(any, zip(*spent, strict=True))):
-            return None  # a user buys nothing, or a type is not bought
-        share = tuple(tuple(s / sum(row) / p for s, p in zip(row, price, strict=True)) for row in spent)
+        share = tuple(tuple(s / (sum(row) or 1) / p for s, p in zip(row, price, strict=True)) for row in spent)
         value = [
             [p if s else p * low for p, s, low in zip(price, row, lower, strict=True)]
             for row, lower in zip(spent, numbers["value"], strict=True)
@@ -91,14 +91,9 @@ def equilibrium_space() -> Space[Equilibrium]:
         "spent": TableShape("n", "k", integers(0, 3)),
         "value": TableShape("n", "k", rationals(0, 1, 2, 3, 4)[1:]),
     }
-    given = (
-        Hypothesis[Equilibrium]("all speedups are positive, and relative to the first GPU type"),
-        Hypothesis(
-            "users have equal budgets, spend them on the types with the most work per cost, and buy all GPUs",
-            Equilibrium.clears,
-        ),
-    )
-    return Space({"n": (1, 4), "k": (1, 3)}, tables, build, hypotheses=given)
+    clears = "users have equal budgets, spend them on the types with the most work per cost, and buy all GPUs"
+    given = about(attrgetter("tenants"), relative, positive, some_gpus)
+    return Space({"n": (1, 4), "k": (1, 3)}, tables, build, hypotheses=(*given, Hypothesis(clears, Equilibrium.clears)))
 
 
 def in_equilibrium(check: Callable[[TenantCase, Optimum], Finding]) -> ForAll[Equilibrium]:
@@ -114,6 +109,10 @@ def unmoved(case: MisreportCase) -> Finding:
 SECTION = "section 2.3"
 EQUAL, BUDGETS = ("equal-split",), ("ceei",)
 TOTALS = ("efficiency-only", "sharing-incentive-only", "gavel-total-throughput")
+MAX_MIN = (
+    "While Max-Min based schedulers excel in offering users various fairness attributes, they fall short in "
+    "delivering satisfactory throughput performance to tenants in heterogeneous clusters"
+)
 AFFORDS = "At equilibrium prices every user has a bundle of the largest rate that its budget of 1 buys."
 
 CLAIMS = (
@@ -121,6 +120,7 @@ CLAIMS = (
         key="oef/equal-split-envy",
         place=SECTION,
         statement="The equal split is envy-free.",
+        quote=MAX_MIN,
         procedure=ForAll(ANY, lambda c: most_envy(c, equal_split(c))),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -131,6 +131,7 @@ CLAIMS = (
         key="oef/equal-split-sharing",
         place=SECTION,
         statement="The equal split is sharing-incentive.",
+        quote=MAX_MIN,
         procedure=ForAll(ANY, lambda c: least_surplus(c, equal_split(c))),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -141,6 +142,7 @@ CLAIMS = (
         key="oef/equal-split-reports",
         place=SECTION,
         statement="Under the equal split no report pays, for one user or several.",
+        quote=MAX_MIN,
         procedure=ForAll(misreport_space(any_report, all_misreport=True), unmoved),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -156,6 +158,7 @@ CLAIMS = (
         printed=False,
         policies=BUDGETS,
         proof=f"{AFFORDS} The bundle of any other user costs 1, too.",
+        mechanical=BUDGETS,
     ),
     Claim(
         key="oef/ceei-sharing",
@@ -166,6 +169,7 @@ CLAIMS = (
         printed=False,
         policies=BUDGETS,
         proof=f"{AFFORDS} All GPUs are sold for $n$, so a part $m / n$ of the cluster costs 1.",
+        mechanical=BUDGETS,
     ),
     Claim(
         key="oef/ceei-pareto",
@@ -177,6 +181,7 @@ CLAIMS = (
         policies=BUDGETS,
         proof=f"{AFFORDS} In a dominating allocation a user that gains has GPUs that cost more than 1, and every other "
         "user has GPUs that cost at least 1. Together they cost more than $n$, but all GPUs cost $n$.",
+        mechanical=SUPPORTED,
     ),
     Claim(
         key="oef/largest-total-pareto",

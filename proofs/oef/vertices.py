@@ -103,6 +103,8 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         place="section 4.4",
         statement="When the number of GPU types is smaller than the number of tenants, most tenants get one type "
         "of GPU only (non-cooperative OEF).",
+        quote="Hence, when the number of GPU types is smaller than the number of tenants, most tenants will be "
+        "allocated only one type of GPU.",
         procedure=ForAll(
             tenant_space(
                 Hypothesis("$k < n$", lambda c: c.k < c.n),
@@ -124,6 +126,8 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         key="oef/one-type-vertex",
         place="section 4.4",
         statement="At a vertex optimum of non-cooperative OEF at most $k - 1$ tenants have several types of GPUs.",
+        quote="Furthermore, we provide a theoretical finding that, with OEF, only a few users and their "
+        "respective jobs will experience the straggler effect.",
         procedure=ForAll(tenant_space(), lambda c: several_types(c, c.noncooperative)),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -135,6 +139,8 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         key="oef/nonzeros-cooperative",
         place="section 4.4",
         statement=r"The optimum of cooperative OEF has at most $n + k - 1$ shares above 0.",
+        quote="According to the Extreme Point Theorem [32], the allocation matrix produced by OEF contains a "
+        "maximum of $(n + m - 1)$ nonzero elements.",
         procedure=ForAll(
             tenant_space(rising),
             lambda c: shares_above_zero(c, c.cooperative, decided=c.cooperative.unique),

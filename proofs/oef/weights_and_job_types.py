@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
 from math import lcm
+from operator import attrgetter
 
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
@@ -15,7 +16,19 @@ from hetopt.proofs.ledger.finding_pictures import FindingPicture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, ZEROS, least_surplus, most_envy
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
+from hetopt.proofs.oef.proof_algebra import COPIES, JOB_TYPES, SHARING
+from hetopt.proofs.oef.tenant_cases import (
+    GPUS,
+    OPTIMAL,
+    UNIQUE,
+    Optimum,
+    TenantCase,
+    about,
+    positive,
+    relative,
+    rising,
+    tenant_space,
+)
 
 F = Fraction
 COPIED = tenant_space(speeds=ZEROS, weights=rationals(1, 2, 2), n=(1, 3), k=(1, 3))
@@ -73,6 +86,11 @@ class MultiTypeCase:
         """The instance with a tenant per job type."""
         return self.pairs.instance
 
+    def shares_weight(self) -> bool:
+        """Whether the types of u1 share the weight 1, and every other user has it."""
+        own, others = self.pairs.weights[: self.types], self.pairs.weights[self.types :]
+        return self.types > 1 and set(own) == {F(1, self.types)} and set(others) <= {F(1)}
+
     def bundles(self, found: Optimum) -> list[tuple[Fraction, ...]]:
         """The GPUs of each user."""
         own = tuple(sum(column, F(0)) for column in zip(*found.share[: self.types], strict=True))
@@ -106,10 +124,8 @@ def multi_type_space() -> Space[MultiTypeCase]:
         "others": TableShape("n", "k-1", integers(1, 8)),
         "gpus": TableShape(1, "k", GPUS),
     }
-    given = (
-        Hypothesis[MultiTypeCase]("$u_1$ has several job types, which share its weight equally; other users have one"),
-        Hypothesis[MultiTypeCase]("all speedups are positive, and relative to the first GPU type"),
-    )
+    shares = "$u_1$ has several job types, which share its weight 1 equally; other users have one, of weight 1"
+    given = (*about(attrgetter("pairs"), relative, positive), Hypothesis(shares, MultiTypeCase.shares_weight))
     return Space({"types": (2, 3), "n": (1, 3), "k": (2, 3)}, tables, build, hypotheses=given)
 
 
@@ -154,12 +170,18 @@ by $p$ it is $w_t x_t \ge \frac{\pi_A}{\pi_B} w_t \frac{X_B}{q}$ with $X_B = \su
 $A$: the GPUs of $A$ are worth at least $\pi_A / \pi_B$ times the even split of the GPUs of $B$ to it. Summed over all
 $B$ with weight $\pi_B$ (and $A$ itself) it is the sharing incentive."""
 
+TWICE = (
+    r"Specifically, if $\pi_2 = 2$ and $\pi_1 = 1$, it implies that the second user $u_2$ should receive an "
+    "allocation resulting in twice the total training throughput compared to the first user $u_1$."
+)
+
 CLAIMS = (
     Claim(
         key="oef/weights-cooperative",
         place="section 4.2.3",
         statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the same total as with "
         r"$\pi_l$ copies of every user $l$; weights may be rational.",
+        quote="The key concept involves replicating the speedup vector multiple times for users with higher weights.",
         procedure=ForAll(COPIED, same_total),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -169,12 +191,15 @@ Scale the weights to integers. Given an allocation with weights, let every copy 
 the same user have the same, and $w_l x_l / \pi_l \ge w_l x_i / \pi_i$ is the weighted row. Given an allocation with
 copies, let $u_l$ have the sum over its copies: summing the rows of all pairs of copies of $u_l$ and $u_i$ gives
 $\pi_i w_l x_l \ge \pi_l w_l x_i$. Both maps preserve the total and the GPUs in use.""",
+        mechanical=COPIES,
     ),
     Claim(
         key="oef/weights-noncooperative",
         place="section 4.2.3",
         statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the same level as with $\pi_l$ "
         r"copies of every user $l$.",
+        quote="However, conventional solutions that directly incorporate user weights into optimization problems "
+        "are unable to handle such cases.",
         procedure=ForAll(COPIED, same_level),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -188,6 +213,8 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         place="section 4.2.3",
         statement="The fairness properties of Theorem 5.1 hold with weights: cooperative OEF is envy-free and gives "
         "the sharing incentive, both in proportion to the weights; this includes job types as virtual users.",
+        quote="This replication approach employed by Weighted OEF ensures that all the fairness properties "
+        "achieved by OEF are perfectly maintained.",
         procedure=ForAll(
             WEIGHTED,
             lambda c: min(
@@ -197,11 +224,13 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative",),
         proof="Theorem 5.1 with weights; a job type is a tenant with its part of the weight.",
+        mechanical=SHARING,
     ),
     Claim(
         key="oef/weights-twice",
         place="section 4.2.3",
         statement="Under non-cooperative OEF a user of twice the weight has twice the throughput.",
+        quote=TWICE,
         procedure=ForAll(WEIGHTED, lambda c: twice_as_much(c, c.noncooperative), all_optima=True),
         expected=ClaimVerdict.TRUE,
         policies=("oef-noncooperative",),
@@ -211,6 +240,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         key="oef/weights-twice-cooperative",
         place="section 4.2.3",
         statement="Under cooperative OEF a user of twice the weight has twice the throughput.",
+        quote=TWICE,
         procedure=ForAll(
             tenant_space(rising, weights=integers(1, 2), n=(2, 3), k=(2, 3)), lambda c: twice_as_much(c, c.cooperative)
         ),
@@ -228,6 +258,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         printed=False,
         policies=("oef-cooperative",),
         proof=SPLIT,
+        mechanical=JOB_TYPES,
     ),
     Claim(
         key="oef/job-types-split-sharing",
@@ -239,6 +270,7 @@ $w_l x_l / \pi_l = t$. Both maps preserve the GPUs in use.""",
         printed=False,
         policies=("oef-cooperative",),
         proof=SPLIT,
+        mechanical=JOB_TYPES,
     ),
     Claim(
         key="oef/job-types-reuse-envy",
