@@ -11,7 +11,7 @@ from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 from hetopt.proofs.oef import float_screens
 from hetopt.proofs.oef.float_screens import gaps, out_of_order, screened
-from hetopt.proofs.oef.proof_algebra import EXCHANGES, GIFT, HALF, SECOND_OBJECTIVE, THREE, TWO_TYPES
+from hetopt.proofs.oef.proof_algebra import EXCHANGES, GIFT, HALF, PAIRS, SECOND_OBJECTIVE, THREE
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
@@ -200,6 +200,7 @@ RELATIVE = "$w_l^1 = 1$"
 RATIO = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j < j'$, all speedups positive"
 COOPERATIVE_ORDER = screened(float_screens.cooperative, out_of_order)
 NONCOOPERATIVE_ORDER = screened(float_screens.noncooperative, out_of_order)
+ELEMENTWISE = (rising, slowest_first, some_gpus)
 ORDERED = (ratio_ordered, some_gpus)
 ANY_ORDER = tenant_space(*ORDERED, chosen=choose_ratio_ordered)
 
@@ -215,7 +216,7 @@ CLAIMS = (
         "the slowest speedup, all non-zero elements are positioned at the leftmost positions and have a value of "
         "$m_j$, except for the right-most element.",
         procedure=ForAll(
-            tenant_space(rising, slowest_first, some_gpus),
+            tenant_space(*ELEMENTWISE),
             lambda c: filled(c, c.noncooperative),
             screen=NONCOOPERATIVE_ORDER,
         ),
@@ -241,7 +242,7 @@ CLAIMS = (
         quote=r"These inequalities imply that the non-zero elements in $\vec{x}_1$ are filled from left to right, "
         r"and $x_1^q > 0$ holds only when $x_1^p = m_p, \forall p < q$.",
         procedure=ForAll(
-            tenant_space(rising, slowest_first, some_gpus),
+            tenant_space(*ELEMENTWISE),
             lambda c: filled(c, c.cooperative),
             screen=COOPERATIVE_ORDER,
         ),
@@ -306,7 +307,7 @@ CLAIMS = (
         printed=False,
         policies=("oef-cooperative",),
         proof=TWO_TYPES,
-        mechanical=TWO_TYPES,
+        mechanical=PAIRS,
     ),
     Claim(
         key="oef/lemma-3.1-cooperative-three-types",
@@ -327,7 +328,7 @@ CLAIMS = (
         statement=r"Lemma 3.1 for the largest total under the sharing incentive, with its order: "
         r"$w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
         quote=r"having $x_1^k \geq \frac{m_k}{n}$ would lead to $x_1^j = m_j, \forall j \neq k$.",
-        procedure=ForAll(tenant_space(rising, slowest_first, some_gpus), lambda c: filled(c, c.sharing)),
+        procedure=ForAll(tenant_space(*ELEMENTWISE), lambda c: filled(c, c.sharing)),
         expected=ClaimVerdict.FALSE,
         policies=("sharing-incentive-only",),
         instead="oef/lemma-3.1-sharing-ratio",
@@ -355,7 +356,7 @@ CLAIMS = (
         + ".",
         quote="Under OEF, users are allocated adjacent GPU types.",
         procedure=ForAll(
-            tenant_space(rising, slowest_first, some_gpus),
+            tenant_space(*ELEMENTWISE),
             lambda c: adjacent(c, c.noncooperative),
             screen=screened(float_screens.noncooperative, gaps),
         ),
@@ -392,8 +393,8 @@ CLAIMS = (
         key="oef/thm-5.2-sorted",
         place="Theorem 5.2",
         statement=r"For ratio-ordered users, where ratios may be equal, every optimum of non-cooperative OEF with the "
-        r"largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives every user adjacent types: $w_l^j w_h^{j'} \ge w_l^{j'} w_h^j$ "
-        rf"for all users $l < h$ and types $j < j'$, all speedups positive, {RELATIVE}.",
+        r"largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives every user adjacent types: $w_l^j w_h^{j'} \ge w_l^{j'} "
+        rf"w_h^j$ for all users $l < h$ and types $j < j'$, all speedups positive, {RELATIVE}.",
         procedure=ForAll(tenant_space(weakly_ratio_ordered, some_gpus), sorted_optimum),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -412,7 +413,7 @@ CLAIMS = (
         "second and the third column within $X$ to generate higher efficiency without hurting anyone, thus "
         "contradicting the optimality of OEF.",
         procedure=ForAll(
-            tenant_space(rising, slowest_first, some_gpus),
+            tenant_space(*ELEMENTWISE),
             lambda c: adjacent(c, c.cooperative),
             screen=screened(float_screens.cooperative, gaps),
         ),

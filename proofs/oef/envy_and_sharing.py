@@ -9,7 +9,7 @@ from hetopt.data.rationals import number_text
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
-from hetopt.proofs.oef.proof_algebra import BUDGETS, DIVISION, SHARING, TOTALS
+from hetopt.proofs.oef.proof_algebra import AFFORDABLE, DIVISION, SHARING, TOTALS
 from hetopt.proofs.oef.tenant_cases import OPTIMAL, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
@@ -210,13 +210,13 @@ CLAIMS = (
         printed=False,
         policies=("oef-cooperative", "oef-noncooperative", "sharing-incentive-only", "efficiency-only"),
         proof=r"""
-Let the users with equal budgets (CEEI), 1 each, have the rates $u_l$, and let non-cooperative OEF give user $l$ GPUs of
-cost $c_l$, $\sum_l c_l \le n$. No user has a better bundle for its budget, so $t^* \le u_l c_l$, and $(u_l + t^* c_l)^2
-\ge 4 u_l t^* c_l \ge (2 t^*)^2$: $u_l \ge 2 t^* - t^* c_l$, in total at least $n t^*$. Equal budgets are envy-free
-(every user can afford what any user has), so cooperative OEF has at least their total. It gives the sharing incentive
-(Theorem 5.1), so the program with only these rows has at least its total; and the program without fairness has the
-largest total. If no equilibrium exists, some user can run on no type, and $t^* = 0$.""",
-        mechanical=(*BUDGETS, *TOTALS),
+Let $u_l$ be the rates with equal budgets (CEEI), 1 each, at some equilibrium (one exists: Eisenberg and Gale, 1959),
+and let non-cooperative OEF give user $l$ GPUs of the cost $c_l$ there; $\sum_l c_l \le n$. No bundle is better for
+its cost, so $t^* \le u_l c_l$, and $(u_l + t^* c_l)^2 \ge 4 u_l t^* c_l \ge (2 t^*)^2$. Hence $u_l \ge 2 t^* - t^*
+c_l$, in total at least $n t^*$. Equal budgets are envy-free (every user can afford what any user has), so cooperative
+OEF has at least their total. It gives the sharing incentive (Theorem 5.1), so the program with only these rows has at
+least its total; and the program without fairness has the largest total.""",
+        mechanical=(*AFFORDABLE, *TOTALS),
     ),
     Claim(
         key="oef/totals-equal-budgets",
@@ -227,7 +227,7 @@ largest total. If no equilibrium exists, some user can run on no type, and $t^* 
         printed=False,
         policies=("ceei", "oef-cooperative", "oef-noncooperative"),
         proof="By the proof of the order of all totals.",
-        mechanical=(*BUDGETS, *TOTALS),
+        mechanical=(*AFFORDABLE, *TOTALS),
         note="The total of the policy is a float, so the instances check it up to rounding; the verdict depends on the "
         "proof.",
     ),

@@ -453,13 +453,13 @@ t' + \lambda_l u = \sum_i \lambda_i w_i x'_i \le \sum_i p\,x'_i \le p\,m = t^*$.
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
-Prices $p \ge 0$ of types and $\lambda \ge 0$ of users with $\sum_i \lambda_i = 1$, $\lambda_i w_i^j \le p_j$ and $p\,m =
-t^*$ prove the level. All $\lambda_i > 0$: some is, so all $p_j > 0$, and each user has GPUs of a type with $p_j =
-\lambda_i w_i^j$. As $n \ge 2$, all are below 1. The unique, nondegenerate optimum has a basis that stays optimal for
-small changes of the speedups. So if $u_l$ reports $w_l^j - \delta$, $\delta > 0$ small, the new allocation $x'$ has the
-same positive shares and uses all GPUs, and $\sum_i \lambda_i w_i x'_i = p \sum_i x'_i = p\,m = t^*$. With $t'$ the new
-level, $u_l$ truly has $t' + \delta x_l'^j$ and all others $t'$, so $t' + \lambda_l \delta x_l'^j = t^*$, and $u_l$ has
-$t^* + (1 - \lambda_l) \delta x_l'^j > t^*$.""",
+Prices $p \ge 0$ of types and $\lambda \ge 0$ of users with $\sum_i \lambda_i = 1$, $\lambda_i w_i^j \le p_j$ and
+$p\,m = t^*$ prove the level. All $\lambda_i > 0$: some is, so all $p_j > 0$, and each user has GPUs of a type with
+$p_j = \lambda_i w_i^j$. As $n \ge 2$, all are below 1. The unique, nondegenerate optimum has a basis that stays
+optimal for small changes of the speedups. So if $u_l$ reports $w_l^j - \delta$, $\delta > 0$ small, the new
+allocation $x'$ has the same positive shares and uses all GPUs, and $\sum_i \lambda_i w_i x'_i = p \sum_i x'_i = p\,m
+= t^*$. With $t'$ the new level, $u_l$ truly has $t' + \delta x_l'^j$ and all others $t'$, so $t' + \lambda_l \delta
+x_l'^j = t^*$, and $u_l$ has $t^* + (1 - \lambda_l) \delta x_l'^j > t^*$.""",
         mechanical=UNDER,
         note="Theorem 5.4 fails for under-reports not only in special cases.",
     ),

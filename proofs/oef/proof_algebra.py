@@ -382,7 +382,7 @@ THREE = (
     by_z3("u2 gives u1 type j, a larger gain of u3", partial(three_users, (1, -1, 0), ((1, 2), (0, 2)), more=True)),
     by_z3("u3 and u2 exchange types, u1 indifferent", exchange_of_two),
 )
-TWO_TYPES = (
+PAIRS = (
     by_z3("the inequality of each pair", pair_of_two_types),
     by_sympy("the sums over the pairs of four users", sums_over_pairs),
 )
@@ -396,7 +396,7 @@ NO_ENVY_BY_GIFTS = (by_z3("equal gifts of u1 make no user envious", giving_makes
 GIFT = (by_z3("a user above t* can lift all above it", gift_leaves_someone_at_level),)
 UNDER = (by_z3("n = 3: the gain of an under-report", partial(under_report_does_not_pay, 3)),)
 FALSE_TYPE = (by_z3("n = 2, k = 2, all real data", partial(profitable_false_type, 2)),)
-BUDGETS = (by_z3("k = 3: GPUs for the budget are worth no more", partial(market_with_envy, 3)),)
+AFFORDABLE = (by_z3("k = 3: GPUs for the budget are worth no more", partial(market_with_envy, 3)),)
 SUPPORTED = (by_z3("n = 3, k = 2: no dominating allocation", partial(market_dominated, 3, 2)),)
 TRADES = (by_z3("neither buyer nor seller loses", losing_trade),)
 ONE_PRICE = (by_z3("n = 3: no dominating allocation at a price", partial(dominated_at_a_price, 3)),)

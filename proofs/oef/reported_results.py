@@ -61,8 +61,8 @@ CLAIMS = (
     Claim(
         key="oef/fig-1",
         place="Fig. 1(b), section 2.3.3",
-        statement="With one GPU of each of two types, User-2 (LSTM, speedup 2.15) beside User-1 (VGG, 1.39) has 1.18 times "
-        "as much under cooperative OEF as under max-min, which loses about 10% of the total.",
+        statement="With one GPU of each of two types, User-2 (LSTM, speedup 2.15) beside User-1 (VGG, 1.39) has 1.18 "
+        "times as much under cooperative OEF as under max-min, which loses about 10% of the total.",
         quote=r"Illustrated in Fig. 1(b), User-2 experiences a training throughput decline of $1.18\times$ "
         "compared to that achieved under our proposed scheduler OEF … In aggregate, the cluster's overall "
         "efficiency contracts by approximately 10%.",

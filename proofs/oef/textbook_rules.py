@@ -14,7 +14,7 @@ from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShap
 from hetopt.proofs.oef.envy_and_sharing import ANY, least_surplus, most_envy
 from hetopt.proofs.oef.misreport_cases import MisreportCase, any_report, misreport_pays, misreport_space
 from hetopt.proofs.oef.pareto_efficiency import efficient
-from hetopt.proofs.oef.proof_algebra import BUDGETS, SUPPORTED
+from hetopt.proofs.oef.proof_algebra import AFFORDABLE, SUPPORTED
 from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase, about, positive, relative, some_gpus
 
 F = Fraction
@@ -158,7 +158,7 @@ CLAIMS = (
         printed=False,
         policies=BUDGETS,
         proof=f"{AFFORDS} The bundle of any other user costs 1, too.",
-        mechanical=BUDGETS,
+        mechanical=AFFORDABLE,
     ),
     Claim(
         key="oef/ceei-sharing",
@@ -169,7 +169,7 @@ CLAIMS = (
         printed=False,
         policies=BUDGETS,
         proof=f"{AFFORDS} All GPUs are sold for $n$, so a part $m / n$ of the cluster costs 1.",
-        mechanical=BUDGETS,
+        mechanical=AFFORDABLE,
     ),
     Claim(
         key="oef/ceei-pareto",
