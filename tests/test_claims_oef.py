@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 
@@ -19,12 +20,22 @@ from hetopt.models import baselines, gavel, oef
 from hetopt.models.gandiva_fair import GandivaFair
 from hetopt.models.gavel.gavel_components import TimeFraction
 from hetopt.proofs.ledger.claim import Finding
+from hetopt.proofs.ledger.space import CaseNumbers
 from hetopt.proofs.oef import adjacency, baseline_rules, property_table, share_rounding, vertices, weights_and_job_types
 from hetopt.proofs.oef import misreport_cases as misreports
 from hetopt.proofs.oef import profitable_misreports as strategy_proofness
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, idle, least_surplus, most_envy
 from hetopt.proofs.oef.pareto_efficiency import efficient
-from hetopt.proofs.oef.tenant_cases import Optimum, TenantCase, positive, ratio_ordered, tenant_space
+from hetopt.proofs.oef.tenant_cases import (
+    Optimum,
+    TenantCase,
+    positive,
+    ratio_ordered,
+    relative,
+    some_gpus,
+    tenant_space,
+    weakly_ratio_ordered,
+)
 from hetopt.tolerances import EQUAL
 
 F = Fraction
@@ -110,13 +121,13 @@ def test_filling_and_gaps_by_hand() -> None:
     found = case.noncooperative
     assert found.share == ((1, 0, F(8, 9)), (0, 1, F(1, 9)))
     assert found.unique
-    assert adjacency.out_of_order(case, found) == F(8, 9)
+    assert adjacency.misplaced(case, found) == F(8, 9)
     assert adjacency.gap(case, found) == (F(8, 9), 0)
     full = Optimum(((F(1), F(1), F(1, 2)), (F(0), F(0), F(1, 2))), F(0), True, ())
-    assert adjacency.out_of_order(case, full) == 0
+    assert adjacency.misplaced(case, full) == 0
     assert adjacency.gap(case, full) == (0, 0)
     holes = Optimum(((F(1, 2), F(0), F(1)), (F(1, 2), F(1), F(0))), F(0), True, ())
-    assert adjacency.out_of_order(case, holes) == 1  # all of GPU3 before any of GPU2
+    assert adjacency.misplaced(case, holes) == 1  # all of GPU3 before any of GPU2
     assert adjacency.gap(case, holes) == (F(1, 2), 0)
 
 
@@ -135,9 +146,9 @@ def test_no_optimum_is_further_out_of_order_than_claimed(case: TenantCase, seed:
         ordered = adjacency.filled_everywhere(case, found, rows).slack == 0
         for one in [found, *corners]:
             assert sum(case.rates(one.share)) == found.total
-            assert adjacency.out_of_order(case, one) == 0 or not ordered
+            assert adjacency.misplaced(case, one) == 0 or not ordered
         if found.unique:
-            assert ordered == (adjacency.out_of_order(case, found) == 0)
+            assert ordered == (adjacency.misplaced(case, found) == 0)
 
 
 def test_the_face_of_optima_by_hand() -> None:
@@ -175,6 +186,32 @@ def test_order_of_ratios_by_hand() -> None:
     assert not ratio_ordered(TenantCase(one.speed[::-1], one.gpus))
     assert not ratio_ordered(TenantCase(((F(1), F(2), F(4)), (F(1), F(4), F(5))), one.gpus))
     assert not ratio_ordered(TenantCase((one.speed[0], one.speed[0]), one.gpus))
+
+
+def test_speedups_relative_to_the_first_type_are_needed() -> None:
+    """Three claims fail for other scales of the users' speedups, by the examples in their notes."""
+    ordered = TenantCase(tuple((F(a), F(b)) for a, b in ((18, 27), (18, 30), (6, 16))), (F(2), F(1)))
+    assert ratio_ordered(ordered)
+    assert not relative(ordered)
+    found = adjacency.filled(ordered, ordered.cooperative)
+    assert (found.decided, found.slack) == (True, -F(5, 24))
+    ties = TenantCase(tuple(tuple(map(F, row)) for row in ((2, 2, 1), (1, 1, 1))), (F(1),) * 3)
+    assert weakly_ratio_ordered(ties)
+    assert adjacency.sorted_optimum(ties).slack == -1
+    three = TenantCase(tuple((F(a), F(b)) for a, b in ((6, 2), (12, 16), (6, 9))), (F(1), F(1)))
+    dominated = efficient(three, three.cooperative)
+    assert dominated.decided
+    assert dominated.slack < 0
+
+
+def test_types_without_gpus_separate_the_types_of_a_tenant() -> None:
+    empty = TenantCase(((F(1), F(2), F(4)),), (F(1), F(0), F(1)))
+    assert not some_gpus(empty)
+    assert some_gpus(replace(empty, gpus=(F(1),) * 3))
+    space = tenant_space(some_gpus, n=(1, 1), k=(3, 3))
+    assert space.case(CaseNumbers.of(speed=[[F(2), F(4)]], gpus=[F(1), F(0), F(1)])) is None
+    assert space.case(CaseNumbers.of(speed=[[F(2), F(4)]], gpus=[F(1), F(1), F(1)])) is not None
+    assert space.case(CaseNumbers.of(speed=[[F(0), F(4)]], gpus=[F(1), F(1), F(1)])) is None
 
 
 # -- lies ------------------------------------------------------------------------------------------------------------

@@ -278,6 +278,8 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=COOPERATIVE_3,
         mechanical=THREE,
+        note="Without $w_l^1 = 1$ it fails: $w_1 = (18, 27)$, $w_2 = (18, 30)$, $w_3 = (6, 16)$, $m = (2, 1)$ give "
+        r"$u_1$ $(1, \frac5{24})$.",
     ),
     Claim(
         key="oef/lemma-3.1-cooperative-more",
@@ -308,6 +310,7 @@ CLAIMS = (
         policies=("oef-cooperative",),
         proof=TWO_TYPES,
         mechanical=PAIRS,
+        note="Without $w_l^1 = 1$ it fails, as for three users.",
     ),
     Claim(
         key="oef/lemma-3.1-cooperative-three-types",
@@ -401,7 +404,8 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         proof=SECOND_STAGE,
         mechanical=(*EXCHANGES, *SECOND_OBJECTIVE),
-        note="What `oef.noncooperative(canonical=True)` solves.",
+        note=r"What `oef.noncooperative(canonical=True)` solves. Without $w_l^1 = 1$ it fails: $w_1 = (2, 2, 1)$, "
+        r"$w_2 = (1, 1, 1)$, $m = (1, 1, 1)$.",
     ),
     Claim(
         key="oef/thm-5.2-cooperative",

@@ -158,5 +158,6 @@ allocation satisfies it too, and its total would exceed the largest total: a con
         policies=("oef-cooperative",),
         proof=THREE_USERS,
         mechanical=(by_sympy("level 1 lies above the segment", skipped_level),),
+        note="Without $w_l^1 = 1$ it fails: $w_1 = (6, 2)$, $w_2 = (12, 16)$, $w_3 = (6, 9)$, $m = (1, 1)$.",
     ),
 )

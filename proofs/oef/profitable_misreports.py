@@ -443,8 +443,9 @@ t' + \lambda_l u = \sum_i \lambda_i w_i x'_i \le \sum_i p\,x'_i \le p\,m = t^*$.
     Claim(
         key="oef/thm-5.4-under",
         place="Theorem 5.4",
-        statement=r"At every nondegenerate optimum of non-cooperative OEF, a user that has GPUs of a type $j \ge 2$ "
-        r"gains by every sufficiently small under-report of $w_l^j$.",
+        statement=r"At every unique, nondegenerate optimum of non-cooperative OEF for two or more users with positive "
+        r"speedups, a user that has GPUs of a type $j \ge 2$ gains by every sufficiently small under-report of "
+        "$w_l^j$.",
         quote="In another scenario, where the efficiency of honest users increases, we only have to analyze the "
         "case where user $i$ increases a small amount of acceleration rate and still does not exceed any speedup "
         "rates of others.",
@@ -455,11 +456,12 @@ t' + \lambda_l u = \sum_i \lambda_i w_i x'_i \le \sum_i p\,x'_i \le p\,m = t^*$.
         proof=r"""
 Prices $p \ge 0$ of types and $\lambda \ge 0$ of users with $\sum_i \lambda_i = 1$, $\lambda_i w_i^j \le p_j$ and
 $p\,m = t^*$ prove the level. All $\lambda_i > 0$: some is, so all $p_j > 0$, and each user has GPUs of a type with
-$p_j = \lambda_i w_i^j$. As $n \ge 2$, all are below 1. The unique, nondegenerate optimum has a basis that stays
-optimal for small changes of the speedups. So if $u_l$ reports $w_l^j - \delta$, $\delta > 0$ small, the new
-allocation $x'$ has the same positive shares and uses all GPUs, and $\sum_i \lambda_i w_i x'_i = p \sum_i x'_i = p\,m
-= t^*$. With $t'$ the new level, $u_l$ truly has $t' + \delta x_l'^j$ and all others $t'$, so $t' + \lambda_l \delta
-x_l'^j = t^*$, and $u_l$ has $t^* + (1 - \lambda_l) \delta x_l'^j > t^*$.""",
+$p_j = \lambda_i w_i^j$. As $n \ge 2$, all are below 1. The positive shares and the level are a basis, and since the
+optimum is unique, all reduced costs of other variables are positive. So the basis stays optimal for small changes of
+the speedups. If $u_l$ reports $w_l^j - \delta$, $\delta > 0$ small, the new allocation $x'$ has the same positive
+shares and uses all GPUs, and $\sum_i \lambda_i w_i x'_i = p \sum_i x'_i = p\,m = t^*$. With $t'$ the new level, $u_l$
+truly has $t' + \delta x_l'^j$ and all others $t'$, so $t' + \lambda_l \delta x_l'^j = t^*$, and $u_l$ has $t^* + (1 -
+\lambda_l) \delta x_l'^j > t^*$.""",
         mechanical=UNDER,
         note="Theorem 5.4 fails for under-reports not only in special cases.",
     ),
@@ -480,7 +482,8 @@ x_l'^j = t^*$, and $u_l$ has $t^* + (1 - \lambda_l) \delta x_l'^j > t^*$.""",
     Claim(
         key="oef/false-types-over",
         place="section 4.2.4",
-        statement=r"A false job type that over-reports, $w'' \ge w_l$, does not pay (every optimum).",
+        statement=r"Under non-cooperative OEF a false job type that over-reports, $w'' \ge w_l$, does not pay if "
+        "the types of its user divide the user's weight equally (every optimum).",
         procedure=ForAll(false_type_space(over), with_false_type, all_optima=True),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -6,7 +6,6 @@ Every function for z3 returns hypotheses and, last, the negated conclusion.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import partial
 from itertools import combinations, permutations, product
 from typing import Any
@@ -346,12 +345,13 @@ def job_types_with_envy(own: int, others: int) -> list[Any]:
 
 def rounding_drifts() -> list[Any]:
     """For z3: a step of the rule leaves a deviation above 1/2, or one that is not the difference of both sums."""
-    from z3 import And, Not, Reals, ToInt, ToReal
+    from z3 import And, Not, Q, Reals
 
-    ideal, shares, gpus = Reals("ideal shares gpus")
-    real = ToReal(ToInt(ideal + (shares - gpus) + Fraction(1, 2)))
-    after = (shares - gpus) + ideal - real
-    return [ideal >= 0, Not(And(2 * after <= 1, 2 * after >= -1, after == (shares + ideal) - (gpus + real)))]
+    ideal, real, shares, gpus = Reals("ideal real shares gpus")
+    due = ideal + (shares - gpus)
+    after = due - real
+    bounded = And(after <= Q(1, 2), after >= Q(-1, 2), after == (shares + ideal) - (gpus + real))
+    return [real <= due + Q(1, 2), due + Q(1, 2) < real + 1, Not(bounded)]
 
 
 def nearest_point_drifts(points: int) -> list[Any]:
