@@ -23,7 +23,7 @@ from hetopt.proofs.adversaries.asrpt_jobs import (
 )
 from hetopt.proofs.adversaries.asrpt_runs import (
     Started,
-    World,
+    Variant,
     by_priority,
     least_total,
     shortest_first,
@@ -104,7 +104,7 @@ def backwards(runs: list[Started]) -> list[Started]:
 def test_wrong_schedules_are_found(
     key: str, error: Callable[[list[Started]], list[Started]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(World, "continuous", property(lambda own: error(own.run(own.virtual(own.predicted).ends))))
+    monkeypatch.setattr(Variant, "continuous", property(lambda own: error(own.run(own.virtual(own.predicted).ends))))
     assert any(ADVERSARIES[f"asrpt/{key}"].slack(case) < 0 for case in some_cases(f"asrpt/{key}", 40))
 
 
@@ -172,11 +172,11 @@ def test_planted_errors_are_found(
         ("eq-10", "virtual", lambda found: found._replace(ends=(F(0),) * len(found.ends))),
     ],
 )
-def test_errors_of_a_world_are_found(
+def test_errors_of_a_variant_are_found(
     key: str, name: str, error: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = getattr(World, name)
-    monkeypatch.setattr(World, name, lambda *args, **kwargs: error(right(*args, **kwargs)))
+    right = getattr(Variant, name)
+    monkeypatch.setattr(Variant, name, lambda *args, **kwargs: error(right(*args, **kwargs)))
     assert any(ADVERSARIES[f"asrpt/{key}"].slack(case) < 0 for case in some_cases(f"asrpt/{key}", 60))
 
 
@@ -190,9 +190,9 @@ def test_errors_of_a_world_are_found(
     ],
 )
 def test_wrong_quantities_are_found(
-    key: str, name: str, wrong: Callable[[World], Any], monkeypatch: pytest.MonkeyPatch
+    key: str, name: str, wrong: Callable[[Variant], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(World, name, property(wrong))
+    monkeypatch.setattr(Variant, name, property(wrong))
     assert any(ADVERSARIES[f"asrpt/{key}"].slack(case) < 0 for case in some_cases(f"asrpt/{key}", 40))
 
 
@@ -202,7 +202,7 @@ def test_wrong_quantities_are_found(
 @pytest.mark.parametrize("key", ["asrpt/lemma-2-sharper", "asrpt/thm-1-starts-in-slots", "asrpt/larger-later-together"])
 def test_quantities_are_those_of_the_checkers(key: str) -> None:
     for case in some_cases(key, 25):
-        own = World(case, last=False)
+        own = Variant(case, last=False)
         assert (own.apart, own.longest) == (case.apart, case.longest)
         assert own.greedy == [task.options[0].least for task in case.tasks]
         assert own.optimum[0] == total_completion(case.optimum())
@@ -237,8 +237,8 @@ def test_one_machine_by_hand() -> None:
     assert by_priority([F(0), F(1)], [F(3), F(1)], [1, 0]) == 2 + 4
     assert by_priority([F(0), F(1)], [F(3), F(1)], [0, 1]) == 3 + 4
     first, last = (shortest_first([F(0), F(0)], [F(2), F(2)], last=last).ends for last in (False, True))
-    assert (first, last) == ((2, 4), (4, 2))
-    assert shortest_first([F(0), F(0)], [F(1, 2), F(0)], last=False, slots=True).ends == (1, 0)
+    assert (first, last) == ((F(2), F(4)), (F(4), F(2)))
+    assert shortest_first([F(0), F(0)], [F(1, 2), F(0)], last=False, slots=True).ends == (F(1), F(0))
 
 
 def test_heavy_edge_of_figure_2() -> None:

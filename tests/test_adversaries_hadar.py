@@ -11,7 +11,8 @@ import pytest
 from adversary_cases import some_cases
 from ledger_cases import stored_case
 
-from hetopt.models import hadar as hadar_model
+from hetopt.models import gavel
+from hetopt.models.hadar import Hadar
 from hetopt.proofs.adversaries import hadar, hadar_rounds
 from hetopt.proofs.adversaries.hadar import ADVERSARIES
 from hetopt.proofs.adversaries.hadar_slots import (
@@ -61,7 +62,7 @@ def test_counterexamples_of_related_claims_are_found(key: str, false: str, monke
 
 
 def test_a_job_on_two_types_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hadar.gavel, "max_min_fairness", hadar_model.Hadar)
+    monkeypatch.setattr(gavel, "max_min_fairness", Hadar)
     assert hadar.one_type_at_a_time(stored_case("hadar/table-1-hadar-task")) == -1
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from hetopt.data.workload import Stage
 from hetopt.proofs.adversaries.asrpt_jobs import (
     Links,
+    Placement,
     Stages,
-    Table,
     all_apart,
     edges_of,
     every_table,
@@ -26,10 +26,10 @@ from hetopt.proofs.adversaries.asrpt_jobs import (
 )
 from hetopt.proofs.adversaries.asrpt_runs import (
     MachineRun,
-    World,
+    Variant,
     least_total,
     shortest_first,
-    worlds,
+    variants,
 )
 from hetopt.proofs.asrpt.graph_cuts import CutCase
 from hetopt.proofs.asrpt.hardness import BinPackingCase, ThreePartitionCase
@@ -71,60 +71,60 @@ def shortest_is_best(case: PreemptiveCase) -> Fraction:
 # -- Algorithm 1 -----------------------------------------------------------------------------------------------------
 
 
-def in_every_world(slack: Callable[[World], Fraction]) -> Callable[[SchedulingCase], Fraction]:
+def in_every_variant(slack: Callable[[Variant], Fraction]) -> Callable[[SchedulingCase], Fraction]:
     """The least slack of both ways to break ties."""
-    return lambda case: min(map(slack, worlds(case)))
+    return lambda case: min(map(slack, variants(case)))
 
 
-def starts_in_order(world: World, keys: Sequence[Fraction]) -> Fraction:
+def starts_in_order(variant: Variant, keys: Sequence[Fraction]) -> Fraction:
     """The least difference of the starts of a job with a larger key and one with a smaller."""
-    start = {run.job: run.start for run in world.continuous}
+    start = {run.job: run.start for run in variant.continuous}
     pairs = permutations(start, 2)
     return min((start[j] - start[i] for i, j in pairs if keys[i] < keys[j]), default=F(0))
 
 
-def pending_order(world: World) -> Fraction:
+def pending_order(variant: Variant) -> Fraction:
     """Starts in the order of the virtual completions."""
-    return starts_in_order(world, world.virtual(world.predicted).ends)
+    return starts_in_order(variant, variant.virtual(variant.predicted).ends)
 
 
-def larger_later(world: World) -> Fraction:
+def larger_later(variant: Variant) -> Fraction:
     """Starts in the order of predicted workloads."""
-    return starts_in_order(world, world.sizes(world.predicted))
+    return starts_in_order(variant, variant.sizes(variant.predicted))
 
 
-def within_delays(world: World) -> Fraction:
+def within_delays(variant: Variant) -> Fraction:
     """Starts between the first moment with enough free GPUs, and the end of the delay of a heavy job."""
-    ends, sizes = world.virtual(world.predicted).ends, world.sizes(world.predicted)
+    ends, sizes = variant.virtual(variant.predicted).ends, variant.sizes(variant.predicted)
     before, slacks = F(0), list[Fraction]()
-    for n, run in enumerate(world.continuous):
-        earlier = world.continuous[:n]
+    for n, run in enumerate(variant.continuous):
+        earlier = variant.continuous[:n]
         head = max(before, ends[run.job])
         moments = sorted({head, *(other.end for other in earlier if other.end > head)})
-        ready = next(t for t in moments if sum(world.idle(earlier, t)) >= world.gpus[run.job])
-        wait = world.case.delay * sizes[run.job] if world.is_heavy(run.job) else F(0)
+        ready = next(t for t in moments if sum(variant.idle(earlier, t)) >= variant.gpus[run.job])
+        wait = variant.case.delay * sizes[run.job] if variant.is_heavy(run.job) else F(0)
         slacks += [run.start - ready, ready + wait - run.start]
         before = run.start
     return min(slacks)
 
 
-def feasible(world: World) -> Fraction:
+def feasible(variant: Variant) -> Fraction:
     """(1) and (2), and the least number of free GPUs of a server at any start or end, or between two of them."""
-    runs, slack = world.continuous, F(world.total)
+    runs, slack = variant.continuous, F(variant.total)
     moments = sorted({t for run in runs for t in (run.start, run.end)})
     moments += [(a + b) / 2 for a, b in pairwise(moments)]
     for t in moments:
-        slack = min(slack, F(min(world.idle(runs, t))))
+        slack = min(slack, F(min(variant.idle(runs, t))))
     for run in runs:
-        placed = tuple(map(sum, run.table)) == world.stages[run.job].replicas
-        slack = min(slack, run.start - world.arrivals[run.job], F(0) if placed else F(-1))
+        placed = tuple(map(sum, run.table)) == variant.stages[run.job].replicas
+        slack = min(slack, run.start - variant.arrivals[run.job], F(0) if placed else F(-1))
     return slack
 
 
 # -- iterations ------------------------------------------------------------------------------------------------------
 
 
-def placed(case: PlacedJob) -> tuple[Stages, Table, Links]:
+def placed(case: PlacedJob) -> tuple[Stages, Placement, Links]:
     """The stages, the replicas on each server, and the bandwidths."""
     table = tuple(tuple(int(n) for n in row) for row in case.x.tolist())
     return stages_of(case.placing.job), table, Links(case.placing.nic, case.placing.intra)
@@ -363,7 +363,7 @@ def cut_or_inside(case: CutCase) -> Fraction:
 
 
 def on_one_server(case: StagedCase) -> Fraction:
-    """Minus the bytes that Heavy-Edge cuts on one server's GPUs and the excess of its iteration, in both worlds."""
+    """Minus the bytes that Heavy-Edge cuts on one server's GPUs and the excess of its iteration, in both variants."""
     stages, links, alphas = staged(case)
     slacks = list[Fraction]()
     for last in (False, True):
@@ -427,76 +427,77 @@ def triples_decide(case: ThreePartitionCase) -> Fraction:
 class Terms:
     """The quantities of the bounds; ``sharper``: the longest iteration of all placements, and one more GPU."""
 
-    def __init__(self, world: World, *, sharper: bool = False) -> None:
-        self.count, self.gpus, self.widest = len(world.stages), world.total, max(world.gpus)
-        self.longest = world.longest if sharper else world.apart
-        self.rho = max(a / b for a, b in zip(self.longest, world.shortest, strict=True))
-        self.most, self.least = max(self.longest), min(world.shortest)
-        self.error = sum((abs(n - guess) for n, guess in zip(world.true, world.predicted, strict=True)), F(0))
+    def __init__(self, variant: Variant, *, sharper: bool = False) -> None:
+        self.count, self.gpus, self.widest = len(variant.stages), variant.total, max(variant.gpus)
+        self.longest = variant.longest if sharper else variant.apart
+        self.rho = max(a / b for a, b in zip(self.longest, variant.shortest, strict=True))
+        self.most, self.least = max(self.longest), min(variant.shortest)
+        self.error = sum((abs(n - guess) for n, guess in zip(variant.true, variant.predicted, strict=True)), F(0))
         self.spare = self.gpus - self.widest + sharper
-        self.tau = world.case.delay
+        self.tau = variant.case.delay
 
 
-def total_of(world: World, iterations: Sequence[Fraction]) -> Fraction:
+def total_of(variant: Variant, iterations: Sequence[Fraction]) -> Fraction:
     """OPT of the virtual machine: the least sum of all orders of priority."""
-    return least_total(world.arrivals, world.sizes(iterations))
+    return least_total(variant.arrivals, variant.sizes(iterations))
 
 
-def gamma(world: World) -> Fraction:
+def gamma(variant: Variant) -> Fraction:
     """Gamma_A."""
-    return sum((run.end for run in world.continuous), F(0))
+    return sum((run.end for run in variant.continuous), F(0))
 
 
-def lemma_1(world: World, *, sharper: bool = False) -> Fraction:
+def lemma_1(variant: Variant, *, sharper: bool = False) -> Fraction:
     """``rho OPT_A - OPT_A1``."""
-    return Terms(world, sharper=sharper).rho * world.optimum[0] - total_of(world, world.true)
+    return Terms(variant, sharper=sharper).rho * variant.optimum[0] - total_of(variant, variant.true)
 
 
-def lemma_2(world: World, *, sharper: bool = False) -> Fraction:
+def lemma_2(variant: Variant, *, sharper: bool = False) -> Fraction:
     """The slack of Lemma 2."""
-    return _lemma_2(world, Terms(world, sharper=sharper), gamma(world), total_of(world, world.predicted))
+    return _lemma_2(variant, Terms(variant, sharper=sharper), gamma(variant), total_of(variant, variant.predicted))
 
 
-def lemma_2_in_slots(world: World) -> Fraction:
+def lemma_2_in_slots(variant: Variant) -> Fraction:
     """Lemma 2 where jobs start in slots, and a slot of the virtual machine serves one job."""
-    ends = world.virtual(world.predicted, slots=True).ends
-    reached = sum((run.end for run in world.run(ends, slots=True)), F(0))
-    return _lemma_2(world, Terms(world), reached, sum(ends, F(0)))
+    ends = variant.virtual(variant.predicted, slots=True).ends
+    reached = sum((run.end for run in variant.run(ends, slots=True)), F(0))
+    return _lemma_2(variant, Terms(variant), reached, sum(ends, F(0)))
 
 
-def _lemma_2(world: World, q: Terms, reached: Fraction, virtual: Fraction) -> Fraction:
-    bound = (1 + q.tau + q.rho * q.gpus / q.spare) * virtual + q.rho * world.optimum[0]
+def _lemma_2(variant: Variant, q: Terms, reached: Fraction, virtual: Fraction) -> Fraction:
+    bound = (1 + q.tau + q.rho * q.gpus / q.spare) * virtual + q.rho * variant.optimum[0]
     return bound + q.count * q.widest * q.most / q.spare * q.error - reached
 
 
-def each_job(world: World, *, sharper: bool = False) -> Fraction:
+def each_job(variant: Variant, *, sharper: bool = False) -> Fraction:
     """The least slack of (12) of all jobs."""
-    q, ends = Terms(world, sharper=sharper), world.virtual(world.predicted).ends
+    q, ends = Terms(variant, sharper=sharper), variant.virtual(variant.predicted).ends
     factor = 1 + q.tau + q.rho * q.gpus / q.spare
     wrong = q.widest * q.most / q.spare * q.error
     return min(
-        factor * ends[run.job] + wrong + world.true[run.job] * q.longest[run.job] - run.end for run in world.continuous
+        factor * ends[run.job] + wrong + variant.true[run.job] * q.longest[run.job] - run.end
+        for run in variant.continuous
     )
 
 
-def lemma_3(world: World) -> Fraction:
+def lemma_3(variant: Variant) -> Fraction:
     """The slack of Lemma 3."""
-    q = Terms(world)
+    q = Terms(variant)
     wrong = q.count * q.widest * q.most / q.gpus * q.error
-    return total_of(world, world.true) + wrong - total_of(world, world.predicted)
+    return total_of(variant, variant.true) + wrong - total_of(variant, variant.predicted)
 
 
-def over_and_under(world: World) -> tuple[Fraction, Fraction]:
+def over_and_under(variant: Variant) -> tuple[Fraction, Fraction]:
     """Seconds on the virtual machine by which jobs are overestimated, and underestimated."""
-    errors = [b - a for a, b in zip(world.sizes(world.true), world.sizes(world.predicted), strict=True)]
+    errors = [b - a for a, b in zip(variant.sizes(variant.true), variant.sizes(variant.predicted), strict=True)]
     return sum((v for v in errors if v > 0), F(0)), sum((-v for v in errors if v < 0), F(0))
 
 
-def lemma_3_exact(world: World) -> Fraction:
+def lemma_3_exact(variant: Variant) -> Fraction:
     """The slack of the last line of Appendix C."""
-    over, under = over_and_under(world)
-    bound = total_of(world, world.true) + len(world.stages) * over - under
-    return bound - total_of(world, world.predicted)
+    over, under = over_and_under(variant)
+    bound = total_of(variant, variant.true) + len(variant.stages) * over - under
+    return bound - total_of(variant, variant.predicted)
 
 
 def theorem_factor(q: Terms) -> Fraction:
@@ -506,131 +507,135 @@ def theorem_factor(q: Terms) -> Fraction:
     return (2 + q.tau + q.rho * share) * q.rho + wrong
 
 
-def theorem_1(world: World, *, sharper: bool = False) -> Fraction:
+def theorem_1(variant: Variant, *, sharper: bool = False) -> Fraction:
     """The slack of Theorem 1."""
-    return theorem_factor(Terms(world, sharper=sharper)) * world.optimum[0] - gamma(world)
+    return theorem_factor(Terms(variant, sharper=sharper)) * variant.optimum[0] - gamma(variant)
 
 
-def theorem_1_strict(world: World) -> Fraction:
+def theorem_1_strict(variant: Variant) -> Fraction:
     """The slack of Theorem 1 with a strict inequality."""
-    return above(theorem_1(world))
+    return above(theorem_1(variant))
 
 
-def theorem_1_in_slots(world: World) -> Fraction:
+def theorem_1_in_slots(variant: Variant) -> Fraction:
     """Theorem 1 plus OPT_A, where jobs start in slots and the virtual machine runs in continuous time."""
-    runs = world.run(world.virtual(world.predicted).ends, slots=True)
-    return (theorem_factor(Terms(world)) + 1) * world.optimum[0] - sum((run.end for run in runs), F(0))
+    runs = variant.run(variant.virtual(variant.predicted).ends, slots=True)
+    return (theorem_factor(Terms(variant)) + 1) * variant.optimum[0] - sum((run.end for run in runs), F(0))
 
 
-def combined(world: World) -> Fraction:
+def combined(variant: Variant) -> Fraction:
     """The slack of the sum of the lemmas."""
-    q = Terms(world)
-    bound = (2 + q.tau + q.rho * q.gpus / q.spare) * q.rho * world.optimum[0]
+    q = Terms(variant)
+    bound = (2 + q.tau + q.rho * q.gpus / q.spare) * q.rho * variant.optimum[0]
     wrong = q.count * q.widest * q.most * ((1 + q.tau) / q.gpus + (1 + q.rho) / q.spare) * q.error
-    return bound + wrong - gamma(world)
+    return bound + wrong - gamma(variant)
 
 
-def least_optimum(world: World) -> Fraction:
+def least_optimum(variant: Variant) -> Fraction:
     """``rho OPT_A >= OPT_A1 >= alpha_min I (I + 1) / (2 G)``."""
-    q, middle = Terms(world), total_of(world, world.true)
+    q, middle = Terms(variant), total_of(variant, variant.true)
     least = sum((k * q.least / q.gpus for k in range(1, q.count + 1)), F(0))
-    return min(q.rho * world.optimum[0] - middle, middle - least)
+    return min(q.rho * variant.optimum[0] - middle, middle - least)
 
 
-def own_durations(world: World) -> Fraction:
+def own_durations(variant: Variant) -> Fraction:
     """``sum n alpha_max <= rho sum n alpha_min <= rho OPT_A``."""
-    q = Terms(world)
-    longest = sum((n * alpha for n, alpha in zip(world.true, world.apart, strict=True)), F(0))
-    middle = q.rho * sum((n * alpha for n, alpha in zip(world.true, world.shortest, strict=True)), F(0))
-    return min(middle - longest, q.rho * world.optimum[0] - middle)
+    q = Terms(variant)
+    longest = sum((n * alpha for n, alpha in zip(variant.true, variant.apart, strict=True)), F(0))
+    middle = q.rho * sum((n * alpha for n, alpha in zip(variant.true, variant.shortest, strict=True)), F(0))
+    return min(middle - longest, q.rho * variant.optimum[0] - middle)
 
 
 # -- steps of the proofs ---------------------------------------------------------------------------------------------
 
 
-def stretched_shares(world: World) -> Fraction:
+def stretched_shares(variant: Variant) -> Fraction:
     """The shares of the machine in every optimal schedule stretched by rho, and what each job receives in time."""
-    rho, sizes, slack = Terms(world).rho, world.sizes(world.true), F(1)
-    for schedule in world.optimum[1]:
+    rho, sizes, slack = Terms(variant).rho, variant.sizes(variant.true), F(1)
+    for schedule in variant.optimum[1]:
         for time in {rho * run.start for run in schedule}:
             here = [run for run in schedule if rho * run.start <= time < rho * run.end]
-            slack = min(slack, 1 - sum((F(world.gpus[run.job], world.total) for run in here), F(0)))
+            slack = min(slack, 1 - sum((F(variant.gpus[run.job], variant.total) for run in here), F(0)))
         for run in schedule:
-            received = F(world.gpus[run.job], world.total) * (rho * run.end - rho * run.start)
-            slack = min(slack, received - sizes[run.job], rho * run.start - world.arrivals[run.job])
+            received = F(variant.gpus[run.job], variant.total) * (rho * run.end - rho * run.start)
+            slack = min(slack, received - sizes[run.job], rho * run.start - variant.arrivals[run.job])
     return slack
 
 
-def work_by_then(world: World) -> Fraction:
+def work_by_then(variant: Variant) -> Fraction:
     """Completion times less the sizes of all jobs up to then, in continuous time and in slots."""
-    sizes, slacks = world.sizes(world.predicted), list[Fraction]()
+    sizes, slacks = variant.sizes(variant.predicted), list[Fraction]()
     for slots in (False, True):
-        ends = world.virtual(world.predicted, slots=slots).ends
-        order = world.queue(ends)
+        ends = variant.virtual(variant.predicted, slots=slots).ends
+        order = variant.queue(ends)
         slacks += [ends[i] - done for i, done in zip(order, accumulate(sizes[i] for i in order), strict=True)]
     return min(slacks)
 
 
-def limits_of_starts(world: World) -> list[tuple[Fraction, Fraction, Fraction]]:
+def limits_of_starts(variant: Variant) -> list[tuple[Fraction, Fraction, Fraction]]:
     """For each job in its turn: the GPU seconds before it over G - g_max, their bound in (10), and all delays."""
-    q, ends, found = Terms(world), world.virtual(world.predicted).ends, list[tuple[Fraction, Fraction, Fraction]]()
-    before, delays, sizes = F(0), F(0), world.sizes(world.predicted)
-    for i in world.queue(ends):
+    q, ends, found = (
+        Terms(variant),
+        variant.virtual(variant.predicted).ends,
+        list[tuple[Fraction, Fraction, Fraction]](),
+    )
+    before, delays, sizes = F(0), F(0), variant.sizes(variant.predicted)
+    for i in variant.queue(ends):
         delays += q.tau * sizes[i]
         bound = q.rho * q.gpus / q.spare * ends[i] + q.widest * q.most / q.spare * q.error
         found.append((before, bound, delays))
-        before += world.gpus[i] * world.true[i] * world.apart[i] / q.spare
+        before += variant.gpus[i] * variant.true[i] * variant.apart[i] / q.spare
     return found
 
 
-def seconds_before(world: World) -> Fraction:
+def seconds_before(variant: Variant) -> Fraction:
     """The least slack of (10)."""
-    return min(bound - before for before, bound, _ in limits_of_starts(world))
+    return min(bound - before for before, bound, _ in limits_of_starts(variant))
 
 
-def starts_by(world: World, *, short: bool) -> Fraction:
+def starts_by(variant: Variant, *, short: bool) -> Fraction:
     """The least slack of the starts by (11), or ``short`` by the inequality before it."""
-    ends = world.virtual(world.predicted).ends
-    rows = zip(world.continuous, limits_of_starts(world), strict=True)
+    ends = variant.virtual(variant.predicted).ends
+    rows = zip(variant.continuous, limits_of_starts(variant), strict=True)
     return min(
         ends[run.job] + (before if short else bound) + delays - run.start for run, (before, bound, delays) in rows
     )
 
 
-def unseen_jobs(world: World) -> Fraction:
+def unseen_jobs(variant: Variant) -> Fraction:
     """Compare completions with jobs of size 0 on the virtual machine, and without."""
-    sizes = world.sizes(world.predicted)
-    ends = world.virtual(world.predicted).ends
+    sizes = variant.sizes(variant.predicted)
+    ends = variant.virtual(variant.predicted).ends
     seen = [i for i, size in enumerate(sizes) if size]
-    slack = -max((abs(ends[i] - world.arrivals[i]) for i, size in enumerate(sizes) if not size), default=F(0))
+    slack = -max((abs(ends[i] - variant.arrivals[i]) for i, size in enumerate(sizes) if not size), default=F(0))
     if seen:
-        alone = shortest_first([world.arrivals[i] for i in seen], [sizes[i] for i in seen], last=world.last)
+        alone = shortest_first([variant.arrivals[i] for i in seen], [sizes[i] for i in seen], last=variant.last)
         slack = min(slack, *(-abs(ends[i] - end) for i, end in zip(seen, alone.ends, strict=True)))
     return slack
 
 
-def longer_sizes(world: World) -> list[Fraction]:
+def longer_sizes(variant: Variant) -> list[Fraction]:
     """For each job the larger of its true and its predicted size."""
-    return list(map(max, world.sizes(world.true), world.sizes(world.predicted)))
+    return list(map(max, variant.sizes(variant.true), variant.sizes(variant.predicted)))
 
 
-def phase_1(world: World) -> Fraction:
+def phase_1(variant: Variant) -> Fraction:
     """(13): AUX[1], SRPT with extended jobs, period by period, and the bound."""
-    true, longer = world.sizes(world.true), longer_sizes(world)
-    run, shift, total = world.virtual(world.true), F(0), F(0)
+    true, longer = variant.sizes(variant.true), longer_sizes(variant)
+    run, shift, total = variant.virtual(variant.true), F(0), F(0)
     last = {bar.job: n for n, bar in enumerate(run.bars)}
     for n, bar in enumerate(run.bars):
         if last[bar.job] == n:
             shift += longer[bar.job] - true[bar.job]
             total += bar.end + shift
-    bound = sum(run.ends, F(0)) + len(true) * over_and_under(world)[0]
-    return min(total - least_total(world.arrivals, longer), bound - total)
+    bound = sum(run.ends, F(0)) + len(true) * over_and_under(variant)[0]
+    return min(total - least_total(variant.arrivals, longer), bound - total)
 
 
-def phase_2(world: World) -> Fraction:
+def phase_2(variant: Variant) -> Fraction:
     """The slack of (15)."""
-    longer = least_total(world.arrivals, longer_sizes(world))
-    return longer - over_and_under(world)[1] - total_of(world, world.predicted)
+    longer = least_total(variant.arrivals, longer_sizes(variant))
+    return longer - over_and_under(variant)[1] - total_of(variant, variant.predicted)
 
 
 def running(run: MachineRun, time: Fraction) -> int | None:
@@ -638,10 +643,10 @@ def running(run: MachineRun, time: Fraction) -> int | None:
     return next((bar.job for bar in run.bars if bar.start <= time < bar.end), None)
 
 
-def first_difference(world: World) -> Fraction:
+def first_difference(variant: Variant) -> Fraction:
     """The corrected (14) where AUX and the machine with predictions first differ, ties being broken alike."""
-    longer, guessed = longer_sizes(world), world.sizes(world.predicted)
-    aux, pred = (shortest_first(world.arrivals, sizes, last=world.last) for sizes in (longer, guessed))
+    longer, guessed = longer_sizes(variant), variant.sizes(variant.predicted)
+    aux, pred = (shortest_first(variant.arrivals, sizes, last=variant.last) for sizes in (longer, guessed))
     moments = sorted({t for run in (aux, pred) for bar in run.bars for t in (bar.start, bar.end)})
     work = [F(0)] * len(longer)
     for time, until in pairwise(moments):
@@ -662,10 +667,10 @@ def first_difference(world: World) -> Fraction:
     return F(0)
 
 
-def error_seconds(world: World) -> Fraction:
+def error_seconds(variant: Variant) -> Fraction:
     """``g_max alpha_max / G epsilon`` less the seconds of all errors."""
-    q = Terms(world)
-    return q.widest * q.most / q.gpus * q.error - sum(over_and_under(world), F(0))
+    q = Terms(variant)
+    return q.widest * q.most / q.gpus * q.error - sum(over_and_under(variant), F(0))
 
 
 # -- the claims ------------------------------------------------------------------------------------------------------
@@ -679,10 +684,10 @@ def exact(method: str, slack: Callable[[Any], Any], blind: str = "") -> Adversar
 TIES = "ties broken in more than two ways"
 
 
-def of_schedules(slack: Callable[[World], Fraction], method: str = "") -> Adversary:
+def of_schedules(slack: Callable[[Variant], Fraction], method: str = "") -> Adversary:
     """An adversary that runs Algorithm 1, the virtual machine and the optimum with both ways to break ties."""
     own = "an own Algorithm 1, SRPT and Heavy-Edge; brute force over all starts and placements for the optimum"
-    return exact(method or own, in_every_world(slack), TIES)
+    return exact(method or own, in_every_variant(slack), TIES)
 
 
 MACHINE = "an own SRPT, its sum by brute force over all orders of priority"

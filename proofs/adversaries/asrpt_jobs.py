@@ -13,7 +13,7 @@ from hetopt.data.workload import Job
 from hetopt.stages.pipeline import Pipeline
 
 F = Fraction
-Table = tuple[tuple[int, ...], ...]
+Placement = tuple[tuple[int, ...], ...]
 """Replicas of each stage on each server."""
 
 
@@ -73,7 +73,7 @@ def reduced_bytes(stages: Stages, s: int) -> Fraction:
 
 
 @lru_cache(maxsize=20000)
-def stage_seconds(stages: Stages, table: Table, links: Links) -> tuple[Fraction, ...]:
+def stage_seconds(stages: Stages, table: Placement, links: Links) -> tuple[Fraction, ...]:
     """Seconds of each stage on the slowest of its servers."""
     found = []
     for s, row in enumerate(table):
@@ -94,7 +94,7 @@ def stage_seconds(stages: Stages, table: Table, links: Links) -> tuple[Fraction,
     return tuple(found)
 
 
-def iteration(stages: Stages, table: Table, links: Links) -> Fraction:
+def iteration(stages: Stages, table: Placement, links: Links) -> Fraction:
     """Alpha: seconds of an iteration."""
     return max(stage_seconds(stages, table, links))
 
@@ -108,7 +108,7 @@ def all_apart(stages: Stages, links: Links) -> Fraction:
 
 
 @lru_cache(maxsize=512)
-def every_table(stages: Stages, free: tuple[int, ...]) -> list[Table]:
+def every_table(stages: Stages, free: tuple[int, ...]) -> list[Placement]:
     """All placements: every stage's replicas on any servers."""
     servers = range(len(free))
     rows = [[tuple(map(c.count, servers)) for c in combinations_with_replacement(servers, k)] for k in stages.replicas]
@@ -134,7 +134,7 @@ def edges_of(stages: Stages) -> dict[tuple[int, int], Fraction]:
 
 
 @lru_cache(maxsize=20000)
-def heavy_edge(stages: Stages, use: tuple[int, ...], last: bool) -> Table:
+def heavy_edge(stages: Stages, use: tuple[int, ...], last: bool) -> Placement:
     """Heavy-Edge's placement on these GPUs of each server; ties go to the first or the last vertices and servers."""
     edges, stage = edges_of(stages), [s for s, k in enumerate(stages.replicas) for _ in range(k)]
     sign = 1 if last else -1

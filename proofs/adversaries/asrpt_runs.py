@@ -1,6 +1,6 @@
 """A-SRPT run a second time from the paper's Algorithm 1, the virtual machine, and the optimum by brute force.
 
-Everything is in fractions. The paper leaves ties open; each :class:`World` breaks all of them in one of two ways.
+Everything is in fractions. The paper leaves ties open; each :class:`Variant` breaks all of them in one of two ways.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from hetopt.proofs.adversaries.asrpt_jobs import (
     Links,
+    Placement,
     Stages,
-    Table,
     all_apart,
     every_table,
     greedy,
@@ -172,7 +172,7 @@ class Started(NamedTuple):
     job: int
     start: Fraction
     end: Fraction
-    table: Table
+    table: Placement
 
     @property
     def use(self) -> Use:
@@ -189,7 +189,7 @@ class Delayed(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class Variant:
     """A case with one way to break all ties.
 
     Attributes
@@ -292,7 +292,7 @@ class World:
         """Line 8."""
         return self.apart[i] >= self.case.heavy * self.greedy[i]
 
-    def placement(self, i: int, idle: Sequence[int]) -> Table:
+    def placement(self, i: int, idle: Sequence[int]) -> Placement:
         """Lines 9 and 10, or 22 and 23: Heavy-Edge on the servers with the most or the least free GPUs."""
         sign = -1 if self.is_heavy(i) else 1
         left, use = self.gpus[i], [0] * len(idle)
@@ -348,13 +348,13 @@ def _alphas(stages: Stages, free: Use, links: Links) -> dict[Use, tuple[Fraction
 
 
 @lru_cache(maxsize=4)
-def worlds(case: SchedulingCase) -> tuple[World, World]:
+def variants(case: SchedulingCase) -> tuple[Variant, Variant]:
     """A case with both ways to break ties."""
-    return World(case, last=False), World(case, last=True)
+    return Variant(case, last=False), Variant(case, last=True)
 
 
 @lru_cache(maxsize=4)
 def _optimum(case: SchedulingCase) -> tuple[Fraction, list[tuple[Placed, ...]]]:
-    own = worlds(case)[0]
+    own = variants(case)[0]
     lengths = [{use: n * low for use, (low, _) in uses.items()} for uses, n in zip(own.alphas, own.true, strict=True)]
     return optimal_schedules(own.arrivals, lengths, own.free)

@@ -71,12 +71,10 @@ def gap_of_sums(root: Sequence[Fraction], rate: Sequence[Fraction]) -> Fraction:
 
 def cauchy_schwarz(case: Any) -> Fraction:
     """The smallest gap for the case, and for rates near those of equality, in proportion to the roots."""
-    near = [
-        [v * (1 + F(move, 100)) if i == j else v for i, v in enumerate(case.root)]
-        for j in range(len(case.root))
-        for move in (-1, 0, 1)
-    ]
-    return min(gap_of_sums(case.root, rate) for rate in (case.rate, *near))
+    root = case.root
+    nearly = (F(99, 100), F(1), F(101, 100))
+    near = ([v * part if i == j else v for i, v in enumerate(root)] for j in range(len(root)) for part in nearly)
+    return min(gap_of_sums(root, rate) for rate in (case.rate, *near))
 
 
 def gavel_total(first: Sequence[Fraction], second: Sequence[Fraction]) -> Fraction:
@@ -86,38 +84,34 @@ def gavel_total(first: Sequence[Fraction], second: Sequence[Fraction]) -> Fracti
 
 def least_gavel_total(case: Any) -> Fraction:
     """The smallest total minus 64/9 of the case, and of both jobs if the other one has all the remaining time."""
-    (m, n), half = case.time, (F(1, 2),) * 2
-    rest = [(1 - row[0], 1 - row[1]) for row in (m, n)]
-    found = [(m, n), *((row, left) for row, left in zip((m, n), rest, strict=True) if sum(row) > 0 and sum(left) > 0)]
+    half = (F(1, 2),) * 2
     if gavel_total(half, half) != F(64, 9):
         return FAILS
-    slacks = [gavel_total(*pair) - F(64, 9) for pair in found]
-    elsewhere = (
-        slack == 0 and max(map(sum, pair)) <= 1 and pair != (half, half)
-        for slack, pair in zip(slacks, found, strict=True)
-    )
-    return FAILS if any(elsewhere) else min(slacks)
+    found = [tuple(case.time)]
+    for row in case.time:
+        rest = (1 - row[0], 1 - row[1])
+        found += [(tuple(row), rest)] if sum(row) > 0 and sum(rest) > 0 else []
+    slack = HOLDS
+    for pair in found:
+        more = gavel_total(*pair) - F(64, 9)
+        elsewhere = more == 0 and max(map(sum, pair)) <= 1 and pair != (half, half)
+        slack = min(slack, FAILS if elsewhere else more)
+    return slack
 
 
-def finish(left: list[Fraction], now: Fraction, on: Sequence[int]) -> tuple[Fraction, Fraction]:
-    """Sum of the completion times of two jobs from ``now`` on, with jobs ``on`` GPU0 and GPU1 until one is complete.
-
-    Then the other one runs on GPU0. Completed jobs count as 0. The second value is the work left, to check.
-    """
-    total, left = F(0), list(left)
-    while any(left):
-        speed = [F(0), F(0)]
-        running = [j for j in on if left[j]] or [j for j in (0, 1) if left[j]][:1]
-        alone = len([j for j in (0, 1) if left[j]]) == 1
-        for j, v in zip(running, (F(8), F(1)), strict=False):
-            speed[j] = F(8) if alone else v
-        step = min(left[j] / speed[j] for j in (0, 1) if speed[j])
+def finish(left: Sequence[Fraction], now: Fraction, on: Sequence[int]) -> Fraction:
+    """Sum of the completion times after ``now``, with jobs ``on`` GPU0 and GPU1; the last job runs on GPU0."""
+    total, rest = F(0), [(j, left[j]) for j in on if left[j]]
+    if len(rest) == 2:
+        (first, a), (second, b) = rest
+        step = min(a / 8, b)
         now += step
-        for j in (0, 1):
-            if left[j]:
-                left[j] -= speed[j] * step
-                total += now if not left[j] else 0
-    return total, sum(left, F(0))
+        rest = [(j, w) for j, w in ((first, a - 8 * step), (second, b - step)) if w]
+        total += now * (2 - len(rest))
+    for _, work in rest:
+        now += work / 8
+        total += now
+    return total
 
 
 def two_job_total(case: Any) -> Fraction:
@@ -136,14 +130,14 @@ def two_job_total(case: Any) -> Fraction:
                 if speed[j]:
                     left[j] -= speed[j] * step
                     total += now if not left[j] else 0
-    return total + min(finish(left, now, on)[0] for on in ((0, 1), (1, 0))) - F(23, 4)
+    return total + min(finish(left, now, on) for on in ((0, 1), (1, 0))) - F(23, 4)
 
 
 # -- equations (2) and (3) -------------------------------------------------------------------------------------------
 
 
 def truncated_average(case: Any) -> Fraction:
-    """C - the mean age of the work, unit by unit of 1/60 of the epochs, and the excess of the printed sum."""
+    """C minus the mean age of the work, if the printed sum is larger by the claimed excess."""
     done, mean, printed, completion = F(0), F(0), F(0), None
     for t, theta in enumerate(case.speeds):
         counted = min(theta, case.work - done)
@@ -179,7 +173,7 @@ def costs_of_pair(job: Any, work: Fraction) -> tuple[Fraction, Fraction]:
     """The costs (4) of a job of this work that takes p, and q, rounds; rho is in fractions of the job."""
 
     def cost(theta: Fraction) -> Fraction:
-        return job.age * theta / work + job.demand * (work / theta) - (job.rho * work) * (theta / work) / work
+        return F(job.age * theta / work + job.demand * (work / theta) - job.rho * theta / work)
 
     return cost(work / job.few), cost(work / job.many)
 
@@ -275,20 +269,21 @@ def coefficients(case: Any) -> Fraction:
     for estimate, arrival in product((fair_time, part_time), case.arrivals):
         mu = [
             (t - arrival) / estimate(gang, sum(a <= t for a in case.arrivals), (case.gpus,))
-            for t in range(arrival, case.rounds)
+            for t in range(ceil(arrival), case.rounds)
         ]
-        growth = (b - a for t, (a, b) in enumerate(pairwise(mu), arrival + 1) if t not in case.arrivals)
+        growth = (b - a for t, (a, b) in enumerate(pairwise(mu), ceil(arrival) + 1) if t not in case.arrivals)
         least = min(least, *growth, F(1))
     return least if least > 0 else FAILS
 
 
 def starving(case: Any) -> Fraction:
-    """Whether the long job runs in no optimum of any round that any tie-breaking can reach."""
+    """Whether the long job, with or without the others at a constant mu, runs in no optimum that ties can reach."""
     gpus, long = (case.gpus,), Gang(1, case.long, (F(1),))
     new = tuple(Gang(1, rounds, (F(1),), t) for t, rounds in enumerate(case.short) for _ in range(case.gpus))
-    run = Run((long, *new), gpus, case.mu)
-    rounds = all_rounds(run, len(case.short))
-    return holds(all(plan[0] == WAITS for _, _, optima in rounds for plan in optima))
+    gangs = (long, *new)
+    runs = (Run(gangs, gpus, (case.mu,) * constants) for constants in (1, len(gangs)))
+    every = (one for run in runs for one in all_rounds(run, len(case.short)))
+    return holds(all(plan[0] == WAITS for _, _, optima in every for plan in optima))
 
 
 def values_of_rho(step: Round, j: int) -> list[Fraction]:
@@ -359,14 +354,14 @@ def fastest_above(case: Any) -> Fraction:
     return HOLDS
 
 
-def same_in_units(case: Any) -> Fraction:
+def same_in_units(case: Any, *, fractions: bool = True) -> Fraction:
     """Whether all rounds that any tie-breaking can reach have the same optima in other units of work."""
     gangs, gpus = tuple(map(Gang.of, case.gangs)), (1,)
     horizon = ceil(sum(g.work for g in gangs)) + max(g.arrival for g in gangs)
-    old = list(all_rounds(Run(gangs, gpus), horizon))
+    old = list(all_rounds(Run(gangs, gpus, fractions=fractions), horizon))
     for unit in (case.unit, 1 / case.unit):
         changed = tuple(Gang(g.demand, unit * g.work, tuple(unit * v for v in g.speed), g.arrival) for g in gangs)
-        new = list(all_rounds(Run(changed, gpus), horizon))
+        new = list(all_rounds(Run(changed, gpus, fractions=fractions), horizon))
         if [(step.time, optima) for _, step, optima in old] != [(step.time, optima) for _, step, optima in new]:
             return FAILS
     return HOLDS
@@ -412,14 +407,14 @@ def _dual_step(step: Round, estimate: Callable[[Gang, int, Sequence[int]], Fract
 
 
 def average_use(case: Any) -> Fraction:
-    """The least idle GPUs on average if each job progresses fairly on any of its best types, and the least idle time."""
+    """The least idle GPUs on average if each job progresses fairly on any of its best types, or the idle time."""
     gangs, gpus = tuple(map(Gang.of, case.gangs)), case.gpus
     best = []
     for gang in gangs:
         time = part_time(gang, len(gangs), gpus)
         rounds = {i: gang.work / gang.speed[i] for i in gang.types(gpus)}
         part = {i: r * max(F(1), F(gang.demand * len(gangs), gpus[i])) for i, r in rounds.items()}
-        best.append([(i, rounds[i] / time) for i in part if part[i] == time])
+        best.append([(i, rounds[i] / time) for i in part if part[i] == min(part.values())])
     slack = F(1)
     for chosen in product(*best):
         idle = list(map(F, gpus))
@@ -507,6 +502,11 @@ def slowest_first(gangs: Sequence[Gang]) -> Callable[[list[int], Plan], Fraction
     return work
 
 
+def slowest_time(gang: Gang, gpus: Sequence[int]) -> Fraction:
+    """Rounds on the slowest type that a job can use."""
+    return max(gang.work / gang.speed[i] for i in gang.types(gpus))
+
+
 def delayed(run: Run, victim: int, order: Callable[[list[int], Plan], Any]) -> tuple[int, list[int]]:
     """The first run of a job, if every round has the first plan in ``order`` that keeps it waiting.
 
@@ -542,13 +542,15 @@ def delayed_waits(case: Any) -> Fraction:
     gangs, gpus = tuple(map(Gang.of, case.gangs)), tuple(map(int, case.gpus))
     run, rng, slack = Run(gangs, gpus), random.Random(len(gangs)), None
     work = slowest_first(gangs)
-    orders: tuple[Callable[[list[int], Plan], Any], ...] = (work, lambda present, plan: (rng.random(), plan))
+
+    def shuffled(present: list[int], plan: Plan) -> tuple[float, list[int], Plan]:
+        return rng.random(), present, plan
+
+    orders: tuple[Callable[[list[int], Plan], Any], ...] = (work, shuffled)
     for (j, gang), order in product(enumerate(gangs), orders):
         first, others = delayed(run, j, order)
         busy = sum(max(0, gpus[i] - gang.demand + 1) for i in gang.types(gpus))
-        rounds = (
-            gangs[k].demand * ceil(max(gangs[k].work / gangs[k].speed[i] for i in gangs[k].types(gpus))) for k in others
-        )
+        rounds = (gangs[k].demand * ceil(slowest_time(gangs[k], gpus)) for k in others)
         gap = F(sum(rounds) - (first - gang.arrival) * busy)
         slack = gap if slack is None else min(slack, gap)
     return F(0) if slack is None else slack

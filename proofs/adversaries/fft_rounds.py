@@ -146,11 +146,11 @@ class State:
 
 @dataclass(frozen=True)
 class Run:
-    """Jobs that arrive over time, with mu = age / (tau - a), or a constant ``mu``."""
+    """Jobs that arrive over time, with mu = age / (tau - a), or for the first jobs the constants ``mu``."""
 
     gangs: tuple[Gang, ...]
     gpus: tuple[int, ...]
-    mu: Fraction | None = None
+    mu: tuple[Fraction, ...] = ()
     fractions: bool = True
 
     @property
@@ -180,7 +180,7 @@ class Run:
         for j, i in zip(here, plan, strict=True):
             gang = self.gangs[j]
             fair = fair_time(gang, len(here), self.gpus)
-            mu = (time - gang.arrival) / fair if self.mu is None else self.mu
+            mu = self.mu[j] if j < len(self.mu) else (time - gang.arrival) / fair
             work = gang.speed[i] if i != WAITS else F(0)
             unit = gang.work if self.fractions else F(1)
             owed[j] = owed_next(owed[j], mu, gang.work / fair / unit, work / unit)
@@ -207,7 +207,7 @@ MOST_STATES = 40
 
 def all_rounds(run: Run, most: int) -> Iterator[tuple[State, Round, set[Plan]]]:
     """The states, rounds and optima that any tie-breaking can reach in ``most`` rounds from round 0 on."""
-    states = {run.start}
+    states = [run.start]
     for time in range(most):
         reached: set[State] = set()
         for state in states:
@@ -218,7 +218,7 @@ def all_rounds(run: Run, most: int) -> Iterator[tuple[State, Round, set[Plan]]]:
             optima = step.optima()
             yield state, step, optima
             reached |= {run.canonical(run.after(state, time, plan)) for plan in optima}
-        states = set(sorted(reached, key=lambda state: (state.done, state.owed))[:MOST_STATES])
+        states = sorted(reached, key=lambda state: (state.done, state.owed))[:MOST_STATES]
 
 
 def one_run(run: Run, choose: Callable[[Sequence[Plan]], Plan]) -> Iterator[tuple[int, list[int], Plan]]:

@@ -375,7 +375,7 @@ def competitive(case: SlotCase, factor: Callable[[Decimal], Decimal]) -> float:
 
 
 def competitive_in_rounds(case: SlotCase) -> float:
-    """Free GPUs, and (1 + alpha') ALG less the optimum by HiGHS, in all runs that decide anew in every round."""
+    """Free GPUs, and (1 + alpha') ALG less the optimum by HiGHS, in all runs that decide again in every round."""
     prices = corrected(case)
     free, total = served_in_rounds(case, prices)
     return min(float(free), float((1 + enlarged(prices)) * decimal(total)) - time_indexed(case))

@@ -211,7 +211,7 @@ def best_of_all_decisions(case: SlotCase, price: Price, *, last: bool) -> Decima
 
 
 def served_in_rounds(case: SlotCase, prices: Prices) -> tuple[int, Fraction]:
-    """The least number of free GPUs of a cell, and the least ALG, of all runs that decide anew in every round."""
+    """The least number of free GPUs of a cell, and the least ALG, of all runs that decide again in every round."""
     cells, every = tuple(cells_of(case)), list(orders(case))
     free = min(gpus for _, gpus in cells)
     totals = {tuple(range(len(case.jobs))): F(0)}  # jobs left -> least utility of the others
