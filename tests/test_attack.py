@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from adversary_cases import some_cases
 
 from hetopt.proofs.ledger import attack as attacks
 from hetopt.proofs.ledger.attack import Adversary, attack
@@ -75,3 +76,16 @@ def test_adversaries_are_of_true_claims_about_all_cases() -> None:
     for key in attacks.adversaries():
         assert claims[key].expected is ClaimVerdict.TRUE, key
         assert isinstance(claims[key].procedure, ForAll), key
+
+
+def test_every_true_claim_about_all_cases_has_an_adversary() -> None:
+    assert attacks.unattacked() == []
+
+
+@pytest.mark.parametrize("key", attacks.adversaries())
+def test_true_claims_stand(key: str) -> None:
+    """By the adversary; that it finds what is false: ``test_adversaries_*``."""
+    pytest.importorskip("z3")
+    adversary = attacks.adversaries()[key]
+    for case in some_cases(key, 10):
+        assert adversary.slack(case) >= -adversary.tolerance, case

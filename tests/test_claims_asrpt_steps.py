@@ -90,7 +90,7 @@ def test_a_part_needs_its_hypotheses(part: ProofPart) -> None:
 
 
 @pytest.mark.parametrize("part", ALGEBRA, ids=lambda part: part.args[1])
-def test_the_inequalities_have_no_hypothesis_in_vain(part: ProofPart) -> None:
+def test_the_inequalities_need_every_hypothesis(part: ProofPart) -> None:
     pytest.importorskip("z3")
     assertions = given_by(part)
     for n in range(len(assertions) - 1):

@@ -68,7 +68,7 @@ def test_a_group_has_the_level_that_scipy_finds_with_its_gpus(case: MisreportCas
     assert float(case.truth.level - found.slack) == pytest.approx(best, rel=EQUAL, abs=EQUAL)
 
 
-def test_one_misreporting_user_has_nobody_to_trade_with() -> None:
+def test_one_misreporting_user_cannot_trade() -> None:
     """u2 reports (1, 1) and truly has 8/3."""
     case = MisreportCase(FASTER_FIRST, FASTER_FIRST.reporting(0, (F(1), F(1))))
     assert strategy_proofness.after_trades(case).slack == F(15, 7) - F(8, 3)

@@ -60,9 +60,15 @@ def test_how_a_claim_is_known() -> None:
     claims = all_claims()
     known = {
         key: DecidedClaim(claims[key], decide(claims[key], QUICK)).known.value
-        for key in ("oef/thm-5.1-sharing", "oef/thm-5.3", "oef/lemma-3.1-cooperative-three-types", "oef/thm-5.4-under")
+        for key in (
+            "oef/thm-5.1-sharing",
+            "oef/thm-5.3",
+            "oef/lemma-3.1-cooperative-three-types",
+            "oef/thm-5.4-under",
+            "fft/packing-hard",
+        )
     }
-    assert list(known.values()) == ["kernel-checked", "one instance", "search", "prose"]
+    assert list(known.values()) == ["kernel-checked", "one instance", "search", "mechanical core", "prose"]
 
 
 @needs_coq
@@ -133,7 +139,7 @@ def test_a_theorem_must_name_its_claim(own: None) -> None:
         kernel.theorems()
 
 
-def test_without_coq_the_error_tells_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_coq_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(InvalidOption, match="apt-get install coq"):
         next(check_theorems(kernel.theorems()))

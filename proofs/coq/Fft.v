@@ -1262,7 +1262,7 @@ Definition jct_cost (age : nat -> R) (d : nat -> nat) (W : nat -> R) (theta : na
   phi (age j) (INR (d j)) (W j) (theta j i).
 
 (* Claim fft/eq-3-nobody: without the constraint (7), the only solution of (3) runs no job. *)
-Theorem eq_3_nobody n k Y d (can : nat -> nat -> Prop) (age W : nat -> R) (theta : nat -> nat -> R) x :
+Theorem eq_3_no_job n k Y d (can : nat -> nat -> Prop) (age W : nat -> R) (theta : nat -> nat -> R) x :
   (forall j, (j < n)%nat -> 0 <= age j /\ 0 < W j /\ (0 < d j)%nat) ->
   (forall j i, (j < n)%nat -> (i < k)%nat -> can j i -> 0 < theta j i) ->
   packing n k Y d can x ->
@@ -1294,7 +1294,7 @@ Proof.
     + symmetry. apply sum_zero; intros j J. apply sum_zero; intros i I. rewrite Idle by auto. cbn. ring.
 Qed.
 
-Example eq_3_nobody_met : can_be_met eq_3_nobody.
+Example eq_3_no_job_met : can_be_met eq_3_no_job.
 Proof.
   intros H.
   apply (H 2%nat 1%nat (fun _ => 2%nat) (fun _ => 1%nat) (fun _ _ => True) (fun _ => 1) (fun _ => 1) (fun _ _ => 1)

@@ -3167,10 +3167,10 @@ Proof.
   - intros i. unfold busy_time. fold l. rewrite E. destruct (runs t i); lra.
 Qed.
 
-(* The step from (12) to (13) fails. On three equal nodes, with jobs of six rounds on one node,
-   (12) holds for k = 1, with CRU_1^1 < CRU_1^2 < CRU_1^3, on any nodes; but CRU_2^2 < CRU_2^3 fails for k + 1 = 2, as
-   two copies of each job can keep all nodes busy in all rounds, and no copies keep them busier. *)
-Lemma eq_12_to_13 :
+(* Refutes hadar/thm-3-second-job: on three equal nodes, with jobs of six rounds on one node, CRU_1^1 < CRU_1^2 and
+   CRU_1^2 < CRU_1^3 for one job, on any nodes; but CRU_2^2 < CRU_2^3 fails for two jobs, as two copies of each can keep
+   all nodes busy in all rounds, and no copies keep them busier. *)
+Theorem thm_3_second_job :
   (forall p1 p2 p3 m1 m2 m3, count 3 p1 = 1 -> count 3 p2 = 2 -> count 3 p3 = 3 ->
     takes_rounds 3 (fun _ => 1) 6 (always p1) m1 -> takes_rounds 3 (fun _ => 1) 6 (always p2) m2 ->
     takes_rounds 3 (fun _ => 1) 6 (always p3) m3 ->
@@ -3235,5 +3235,5 @@ Proof.
     destruct m; [|lia]. specialize (Left 0%nat ltac:(lia)). cbn in Left. lra.
 Qed.
 
-Example eq_12_to_13_met : can_be_met eq_12_to_13.
+Example thm_3_second_job_met : can_be_met thm_3_second_job.
 Proof. intros H. exact H. Qed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -145,6 +145,11 @@ def by_age(case: RoundCase) -> Finding:
     return Finding(short - long, words, ("both terms in fractions",), (case.picture("least term", (0, -1)),))
 
 
+def strictly(found: Finding) -> Finding:
+    """The same finding, where equal terms fail, too."""
+    return found if found.slack else replace(found, slack=F(-1))
+
+
 def _equal_ages(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
     short, age = choose(integers(1, 8)), choose(integers(1, 8))
     return CaseNumbers.of(rounds=[short, short + choose(integers(1, 8))], age=[age, age])
@@ -198,7 +203,9 @@ As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_
         key="fft/age-term-equal",
         place="section 4.2.1",
         statement="This gives priority to the job with the larger completion time among jobs of equal age $t > a_j$.",
-        procedure=ForAll(Space({}, PAIR, two_ages, _equal_ages, (first_is_shorter, equal_ages)), by_age),
+        procedure=ForAll(
+            Space({}, PAIR, two_ages, _equal_ages, (first_is_shorter, equal_ages)), lambda c: strictly(by_age(c))
+        ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=(),

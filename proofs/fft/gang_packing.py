@@ -314,7 +314,7 @@ all run, on $\sum_j d_j$.""",
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""
-All $h$ GPUs are in use if and only if the demands of the gangs that run sum to $h$; then those of the others do, too.""",
+All $h$ GPUs are in use if and only if the demands of the gangs that run sum to $h$; then the others do, too.""",
     ),
     Claim(
         key="fft/packing-hard",

@@ -171,7 +171,8 @@ CLAIMS = (
     Claim(
         key="hadar/admits-any-eta",
         place="section III-B",
-        statement=r"With (6), (7) and $\eta > 1/4$ every feasible job has a positive payoff on the empty cluster.",
+        statement=r"With (6), (7), $t_j^{\max}$ rounded up to whole slots, and $\eta > 1/4$, every feasible job has a "
+        "positive payoff on the empty cluster.",
         procedure=ForAll(
             slot_space(positive, non_increasing, n=(1, 2), values=MANY),
             lambda c: admitted(c, printed_prices(c, ABOVE_QUARTER)),
@@ -182,7 +183,9 @@ CLAIMS = (
         proof=r"""
 A schedule of job $j$ uses $t_j^{\max} W_j$ GPU-slots at most, at $U_{\min} \le \mathcal U_j(T - a_j) / (4 \eta\,
 t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, the least utility of a schedule.""",
-        note=r"Checked with $\eta = 0.26$, or with the least that the proof of Theorem 2 allows if that is larger.",
+        note=r"Checked with $\eta = 0.26$, or with the least that the proof of Theorem 2 allows if that is larger. "
+        r"Without the rounding it fails: on one GPU, a job of one unit of work that does two in a slot has $t^{\max} = "
+        r"\frac12$, and with utility 1 and $\eta = 0.26$, $U_{\min} = \frac{25}{13}$ and the payoff $-\frac{12}{13}$.",
     ),
     Claim(
         key="hadar/admits-any-corrected",

@@ -311,7 +311,33 @@ CLAIMS = (
         "Eqs. (11) and (12), we infer that CRU is smaller without job forking than with every job forked into x "
         "copies and that the maximum CRU is obtained when each job is forked into n copies",
         note="Where $x$ copies of more jobs fill all nodes, further copies gain nothing. The step from one job to "
-        "two fails in the same way: two jobs of 3 rounds on three nodes, with $x = 2$.",
+        "two fails in the same way: `hadar/thm-3-second-job`.",
+    ),
+    Claim(
+        key="hadar/thm-3-second-job",
+        place="proof of Theorem 3, eq. (11)",
+        statement=r"If $\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for each of two jobs alone, eq. (11), "
+        rf"then $\mathrm{{CRU}}_2^1 < \mathrm{{CRU}}_2^x < \mathrm{{CRU}}_2^n$; {BATCH}.",
+        procedure=ForAll(
+            copy_space(
+                alike,
+                longer,
+                between,
+                holds_before,
+                holds_alone,
+                n=(3, 4),
+                m=(2, 2),
+                speeds=ONE_SPEED,
+                works=integers(2, 6),
+                copies=integers(2, 3),
+            ),
+            increases_further,
+        ),
+        expected=ClaimVerdict.FALSE,
+        printed=False,
+        policies=("hadare",),
+        instead="hadar/thm-3-batch-alike",
+        note="The first step of the induction. Two copies of each of two jobs can keep three nodes busy in all rounds.",
     ),
     Claim(
         key="hadar/thm-3-batch-alike",

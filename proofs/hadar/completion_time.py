@@ -92,14 +92,14 @@ CLAIMS = (
         key="hadar/completion-time-slots",
         place="section III-A",
         statement="Counted from the beginning of slot $a_j$, the completion time of job $j$ in whole slots is $f_j - "
-        "a_j + 1$.",
+        "a_j + 1$, if the job holds GPUs only while it has work left.",
         procedure=ForAll(ANY, in_whole_slots),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=r"""
 The job completes within slot $f_j$, after a part $\vartheta$ of it with $0 < \vartheta \le 1$: it has no work left
-after that, and some before, as else $f_j$ would not be its last slot. From the beginning of slot $a_j$ these are
+after that, and some before, as else it would not hold GPUs in $f_j$. From the beginning of slot $a_j$ these are
 $f_j - a_j + \vartheta$ slots, and $f_j - a_j + 1$ in whole slots.""",
     ),
     Claim(

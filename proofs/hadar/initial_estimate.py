@@ -201,7 +201,7 @@ quotient of the estimates of one model on two nodes the latter cancel.""",
         "larger dataset used for training on a GPU lowers its throughput",
         proof=r"""
 Equation (10) is a product of powers of its terms, with the exponents 1 of batch size and PCIe scaling, $-1$ of
-model weight and dataset size, and of TFLOPS and memory $ \frac12$ and $- \frac12$ or 1 and $- \frac12$, by the reading of
+model weight and dataset size, and of TFLOPS and memory $\frac12$ and $-\frac12$ or 1 and $-\frac12$, by the reading of
 PMI.""",
         mechanical=(by_sympy("the exponents of all terms", elasticities),),
         note="The paper does not mention that of two GPUs with the same TFLOPS the one with more memory is estimated "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -55,34 +56,73 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper of the ledger: its name, its heading, the default policies of its claims, and the reference."""
+    """A paper of the ledger.
+
+    Attributes
+    ----------
+    name, heading, reference:
+        Short name, heading of its claims, and authors, title and venue.
+    policies:
+        Default policies of its claims.
+    places:
+        Places in the order of the paper, separated by semicolons; a claim belongs to the first one that its place
+        contains.
+    """
 
     name: str
     heading: str
     policies: tuple[str, ...] = ()
     reference: str = ""
+    places: str = ""
+
+    def position(self, place: str) -> int:
+        """Position of a place in the paper."""
+        names = self.places.split("; ")
+        found = (i for i, name in enumerate(names) if re.search(rf"{re.escape(name)}(?!\d|\.\d|[IV])", place))
+        return next(found, len(names))
 
 
 PAPERS = {
     "oef": Paper(
         "OEF",
         "OEF",
-        reference="Mo and Xu, Optimal Resource Efficiency with Fairness in Heterogeneous GPU Clusters",
+        (),
+        "Mo, Xu, Lau: Optimal Resource Efficiency with Fairness in Heterogeneous GPU Clusters, Middleware 2024",
+        "Fig. 1; section 2.3.1; eq. (1); eq. (2); eq. (3); section 2.3; Table 1; section 2.4; eq. (4); eq. (5); eq. "
+        "(6); section 3.1.1; Lemma 3.1; Theorem 3.2; eq. (7); Theorem 3.3; eq. (8); Fig. 2; eq. (9); eq. (10; "
+        "section 4.2.3; section 4.2.4; section 4.3; section 4.4; Theorem 5.1; Theorem 5.2; Theorem 5.3; Theorem 5.4; "
+        "section 6",
     ),
     "fft": Paper(
-        "FFT", "FFT", ("fft",), "Mo, Xu and Lau, Fast and Fair Training for Deep Learning in Heterogeneous GPU Clusters"
+        "FFT",
+        "FFT",
+        ("fft",),
+        "Mo, Xu, Lau: Fast and Fair Training for Deep Learning in Heterogeneous GPU Clusters, ICS 2025",
+        "Fig. 1; Fig. 2; section 2.2; Table 1; section 2.3; Fig. 3; section 2.4; section 4.1; equation (1); equation "
+        "(2); section 4.2.1; equation (3); equations (3); Fig. 5; equations (4); equation (4); equation (5); section "
+        "4.2.2; equation (6); sections 4.2.3; equation (7); section 4.2.4; section 4.2.5; Theorem 4.1; Theorem 4.2; "
+        "section 6",
     ),
     "hadar": Paper(
         "Hadar",
         "Hadar and HadarE",
-        reference="Sultana et al., Resource Heterogeneity-Aware and Utilization-Enhanced Scheduling for Deep Learning "
-        "Clusters",
+        (),
+        "Sultana, Pakka, Xu, Yuan, Chen, Tzeng: Resource Heterogeneity-Aware and Utilization-Enhanced Scheduling for "
+        "Deep Learning Clusters, IEEE Transactions on Computers 2026",
+        "abstract; Table I; section I; Fig. 1; section II; section III-A; eq. (3); eq. (4); eq. (5); section III-B; "
+        "eq. (8); Algorithm 2; section III-C; Theorem 1; eq. (9); Lemma 1; Lemma 2; Lemma 3; Theorem 2; section IV; "
+        "eq. (10); section V-A; section V-B; Theorem 3; Corollary; section V; Table V; section VI",
     ),
     "asrpt": Paper(
         "A-SRPT",
         "A-SRPT",
         ("asrpt",),
-        "Luo et al., Prediction-Assisted Online Distributed Deep Learning Workload Scheduling in GPU Clusters",
+        "Luo, Liu, Lee, Shroff: Prediction-Assisted Online Distributed Deep Learning Workload Scheduling in GPU "
+        "Clusters, arXiv 2501.05563",
+        "eqs. (1); eq. (3); eq. (4); eq. (5); eq. (6); eq. (7); section III-B; sections III-B; eq. (8); Fig. 2; "
+        "section IV-B; Algorithm 1; sections IV-C; section IV-C; eq. (9); Lemma 1; Lemma 2; Lemma 3; Theorem 1; "
+        "Table II; Table I; section V; Fig. 4; Fig. 5; Figs. 6; Fig. 9; Appendix A; Appendix B; eq. (10); eq. (11); "
+        "eq. (12); Appendix C; eq. (13); eq. (14); eq. (15)",
     ),
 }
 """First part of the keys of claims -> paper, in the order of the ledger."""

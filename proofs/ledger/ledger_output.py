@@ -158,12 +158,18 @@ def claims_html(decided: Sequence[DecidedClaim]) -> str:
     return _render("claims.html.j2", decided, decided=decided)
 
 
+def position(decided: DecidedClaim) -> int:
+    """Position of a claim in its paper; 0 for papers without places."""
+    papers = {paper.name: paper for paper in PAPERS.values()}
+    return papers[decided.claim.paper].position(decided.claim.place) if decided.claim.paper in papers else 0
+
+
 def errata_html(decided: Sequence[DecidedClaim], link: Callable[[Claim], str]) -> str:
-    """What is false as printed, paper by paper, and what holds instead, as HTML; ``link`` leads to a claim."""
+    """What is false as printed, in the order of the papers, and what holds instead; ``link`` leads to a claim."""
     return _render(
         "errata.html.j2",
         decided,
-        papers=by_paper(decided),
+        papers=by_paper(sorted(decided, key=position)),
         headings=HEADINGS,
         references={paper.name: paper.reference for paper in PAPERS.values()},
         known={one.claim.key: one.known.value for one in decided},

@@ -66,10 +66,12 @@ def misreport_harms(case: MisreportCase) -> Finding:
     return found if found.slack > 0 else replace(found, slack=NOT_HARMED)
 
 
-@hypothesis("$u_1$ has GPUs of the first type only if it reports the truth")
+@hypothesis("if $u_1$ reports the truth, some optimum gives it GPUs of the first type only")
 def only_first_type(case: MisreportCase) -> bool:
-    """In the optimum of non-cooperative OEF."""
-    return not any(case.truth.noncooperative.share[0][1:])
+    """The least amount of other types is 0, over all optima of non-cooperative OEF."""
+    truth = case.truth
+    others = truth.row({(0, j): F(-1) for j in range(1, truth.k)})
+    return not any(truth.best_of(others, truth.equal_rows()).share[0][1:])
 
 
 # -- groups ----------------------------------------------------------------------------------------------------------
@@ -381,8 +383,8 @@ CLAIMS = (
     Claim(
         key="oef/thm-5.4-first-type",
         place="Theorem 5.4",
-        statement=r"Under non-cooperative OEF with positive speedups, a user with GPUs of the first type only does not "
-        r"gain by any report with $w'^1_l = 1$.",
+        statement=r"Under non-cooperative OEF with positive speedups, a user to which some optimum gives GPUs of the "
+        r"first type only does not gain by any report with $w'^1_l = 1$.",
         procedure=ForAll(
             misreport_space(any_report, only_first_type, speeds=integers(1, 5), n=(2, 3), slow=True),
             noncooperative,
@@ -392,7 +394,7 @@ CLAIMS = (
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
-In the honest optimum $x$ it has $x_l^1 = t^*$, which is worth $t^*$ by any report. So $x$ is feasible after the
+In such an optimum $x$ it has $x_l^1 = t^*$, which is worth $t^*$ by any report. So $x$ is feasible after the
 misreport, and $t' \ge t^*$: every honest user has at least $t^*$. If the true rate of the misreporting user exceeds
 $t^*$, it can give every other user a small part of its GPUs, of positive worth to each. Then all true rates exceed
 $t^*$: a contradiction.""",

@@ -212,7 +212,7 @@ def giving_makes_envious() -> list[Any]:
 # -- Theorems 5.3 and 5.4 --------------------------------------------------------------------------------------------
 
 
-def gift_leaves_someone_at_level() -> list[Any]:
+def gift_leaves_a_user_at_level() -> list[Any]:
     """For z3: a user above t gives parts of its GPUs, useful to all, to the others, and not all are above t."""
     from z3 import And, Not, Reals
 
@@ -393,7 +393,7 @@ DIVISION = (by_z3("dividing unused GPUs by weight makes no user envious", divisi
 TOTALS = (by_z3("the rate at equal budgets is at least 2 t - t c", below_bound_of_costs),)
 GIVING = (by_z3("n = 3, k = 2: u1 gives GPUs away, and the total rises", partial(giving_lowers_total, 3, 2)),)
 NO_ENVY_BY_GIFTS = (by_z3("equal gifts of u1 make no user envious", giving_makes_envious),)
-GIFT = (by_z3("a user above t* can lift all above it", gift_leaves_someone_at_level),)
+GIFT = (by_z3("a user above t* can lift all above it", gift_leaves_a_user_at_level),)
 UNDER = (by_z3("n = 3: the gain of an under-report", partial(under_report_does_not_pay, 3)),)
 FALSE_TYPE = (by_z3("n = 2, k = 2, all real data", partial(profitable_false_type, 2)),)
 AFFORDABLE = (by_z3("k = 3: GPUs for the budget are worth no more", partial(market_with_envy, 3)),)

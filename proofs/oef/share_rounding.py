@@ -142,11 +142,14 @@ def deadlines(case: ConstantShares) -> Finding:
 
 
 def nearest_points(case: ConstantShares) -> Finding:
-    """Whether T D^2 >= |dev|^2 in all rounds T, for shares that are a mean of points usable by gangs."""
+    """Whether T D^2 >= |dev|^2 in all rounds T, for shares that are a mean of usable points by the case's parts."""
     points = [p for p in product(*([0, *range(d, case.gpus + 1)] for d in case.demand)) if sum(p) <= case.gpus]
     points = [(*p, case.gpus - sum(p)) for p in points]
-    chosen = [points[i % len(points)] for i in (1, 3, 7, 11)]
-    ideal = [F(sum(column), len(chosen)) for column in zip(*chosen, strict=True)]
+    parts = [share / case.gpus for share in case.ideal]
+    chosen = [points[(i + 1) * len(points) // (len(parts) + 1)] for i in range(len(parts))]
+    ideal = [
+        sum((part * x for part, x in zip(parts, column, strict=True)), F(0)) for column in zip(*chosen, strict=True)
+    ]
     diameter = max(sum((a - b) ** 2 for a, b in zip(p, q, strict=True)) for p in points for q in points)
     dev, slack = [F(0)] * len(ideal), F(diameter)
     for t in range(1, ROUNDS + 1):

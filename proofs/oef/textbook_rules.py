@@ -11,7 +11,7 @@ from hetopt.data.instance import Instance
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers, rationals
-from hetopt.proofs.oef.envy_and_sharing import ANY, least_surplus, most_envy
+from hetopt.proofs.oef.envy_and_sharing import ANY, WEIGHTED, least_surplus, most_envy
 from hetopt.proofs.oef.misreport_cases import MisreportCase, any_report, misreport_pays, misreport_space
 from hetopt.proofs.oef.pareto_efficiency import efficient
 from hetopt.proofs.oef.proof_algebra import AFFORDABLE, SUPPORTED
@@ -101,6 +101,13 @@ def in_equilibrium(check: Callable[[TenantCase, Optimum], Finding]) -> ForAll[Eq
     return ForAll(equilibrium_space(), lambda case: check(case.tenants, case.optimum))
 
 
+def largest_sums_are_efficient(case: TenantCase) -> Finding:
+    """Pareto efficiency of the largest sums, with equal weights and others, free and with the sharing incentive."""
+    gain = [pi * w for pi, row in zip(case.weights, case.speed, strict=True) for w in row]
+    optima = (case.free, case.sharing, case.best_of(gain, []), case.best_of(gain, case.sharing_rows()))
+    return min((efficient(case, found) for found in optima), key=lambda finding: finding.slack)
+
+
 def unmoved(case: MisreportCase) -> Finding:
     """Whether a report changes no rate under the equal split."""
     return misreport_pays(case, equal_split(case.truth), equal_split(case.reported))
@@ -188,9 +195,7 @@ CLAIMS = (
         place=SECTION,
         statement="The largest sum of throughputs, with positive weights, is Pareto-efficient; also if every user must "
         "have at least a given throughput (every optimum).",
-        procedure=ForAll(
-            ANY, lambda c: min(efficient(c, c.free), efficient(c, c.sharing), key=lambda f: f.slack), all_optima=True
-        ),
+        procedure=ForAll(WEIGHTED, largest_sums_are_efficient, all_optima=True),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=TOTALS,

@@ -615,9 +615,7 @@ CLAIMS = (
         "job-types",
         "section 4.2.4",
         "With a further job type $(1, 3)$ of $u_1$ and two copies of $u_2$, non-cooperative OEF gives $X$.",
-        "Consider that both users have equal weights and the first user wishes to train a new DL job with a speedup "
-        r"vector of $\langle 1, 3 \rangle$ in addition to the original job, the resulting new speedup matrix and the "
-        "allocation in a non-cooperative environment are as follows",
+        "… the resulting new speedup matrix and the allocation in a non-cooperative environment are as follows",
         job_types,
         note="The copies of u2 can exchange GPUs, so other allocations are optimal, too.",
         policies=NONCOOPERATIVE,

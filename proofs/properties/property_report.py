@@ -91,7 +91,7 @@ def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
 def _claim_link(key: str) -> str:
     """The link from the page of the matrix to a claim of the docs."""
     paper = all_claims()[key].paper
-    return f"[{key}](claims-{slug(paper.lower())}.md#{slug(key)})"
+    return f'<a href="claims-{slug(paper.lower())}.html#{slug(key)}">{key}</a>'
 
 
 def _hypotheses(key: str) -> str:

@@ -49,7 +49,8 @@
       const chosen = (row) => choices.every(({select, column}) => !select.value || value(row, column) === select.value);
       for (const row of rows) row.hidden = !(shown(row).includes(wanted) && chosen(row));
       const count = rows.filter((row) => !row.hidden).length;
-      none.textContent = count === rows.length ? "" : count ? ` ${count} of ${rows.length} rows` : " No row matches.";
+      const text = [box.value, ...choices.map(({select}) => select.value)].filter(Boolean).join("” and “");
+      none.textContent = count === rows.length ? "" : count ? ` ${count} of ${rows.length} rows` : ` No row matches “${text}”.`;
     };
     for (const one of [box, ...choices.map(({select}) => select)]) one.addEventListener("input", update);
     (list.closest(".scroll") || list).before(box, ...choices.map(({select}) => select), none);
