@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from hetopt.presentation.formatting import slug
-from hetopt.presentation.pages import fragment, script
+from hetopt.presentation.pages import fragment
 from hetopt.proofs.ledger.claim import PAPERS, QUICK, Claim, ClaimVerdict
 from hetopt.proofs.ledger.claim_text import as_markdown
 from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
@@ -54,7 +54,6 @@ Every claim with its verdict and with what it is known by, to sort and to filter
 <div class="hetopt">
 {table}
 </div>
-<script>{script}</script>
 ```
 """
 
@@ -100,7 +99,7 @@ def write(app: Sphinx) -> None:
     wrong = [one for one in decided() if one.claim.printed and one.evidence.verdict is ClaimVerdict.FALSE]
     table = fragment("table", all_claims_table(decided(), link))
     pages |= {
-        "all-claims": ALL.format(table=table, script=script("tables.js")),
+        "all-claims": ALL.format(table=table),
         "errata": ERRATA.format(count=len(wrong), errata=errata_html(decided(), link)),
         "theorems": theorems_page((folder / "theorems-intro.txt").read_text()),
     }
@@ -117,10 +116,10 @@ def link(claim: Claim) -> str:
 
 def theorem_text(theorem: KernelTheorem) -> str:
     """A theorem in Markdown: its claims, its sentence and its statement."""
-    claims = ", ".join(f"[{key}]({link(all_claims()[key])})" for key in theorem.claims)
+    claims = ", ".join(f'<a href="{link(all_claims()[key])}">{key}</a>' for key in theorem.claims)
     refutes = "refutes " if theorem.refutes else ""
     sentence = theorem.sentence[0].upper() + theorem.sentence[1:]
-    return f"**{theorem.name}** ({refutes}{claims}). {as_markdown(sentence)}\n\n```coq\n{theorem.statement}.\n```\n"
+    return f"**{theorem.name}** ({refutes}{claims}). {as_markdown(sentence)}\n\n```coq\nTheorem {theorem.statement}.\n```\n"
 
 
 def theorems_page(intro: str) -> str:
