@@ -119,7 +119,8 @@ def theorem_text(theorem: KernelTheorem) -> str:
     claims = ", ".join(f'<a href="{link(all_claims()[key])}">{key}</a>' for key in theorem.claims)
     refutes = "refutes " if theorem.refutes else ""
     sentence = theorem.sentence[0].upper() + theorem.sentence[1:]
-    return f"**{theorem.name}** ({refutes}{claims}). {as_markdown(sentence)}\n\n```coq\nTheorem {theorem.statement}.\n```\n"
+    heading = f"**{theorem.name}** ({refutes}{claims}). {as_markdown(sentence)}"
+    return f"{heading}\n\n```coq\nTheorem {theorem.statement}.\n```\n"
 
 
 def theorems_page(intro: str) -> str:
