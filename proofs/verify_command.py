@@ -95,19 +95,22 @@ def verify(
     processes = whole(os.cpu_count() or 1 if jobs == -1 else jobs, "jobs", 1)
     for path in filter(None, (html, markdown)):
         check_writable(path)
+    modes = {"--policy": policy is not None, "--attack": attack, "--kernel": kernel, "--list": show}
+    chosen = [name for name, given in modes.items() if given]
+    if len(chosen) > 1:
+        raise InvalidOption(f"{chosen[0]} cannot be combined with {chosen[1]}")
+    for option, file in {"--keep": keep, "--html": html if policy is None else None}.items():
+        if chosen and file:
+            raise InvalidOption(f"{option} is not for {chosen[0]}")
     if policy is not None:
-        if claims or show or keep or kernel:
-            raise InvalidOption("--policy tests properties, not claims; leave out claims, --list, --keep and --kernel")
+        if claims:
+            raise InvalidOption("--policy tests properties, not claims: leave out the claims")
         _test_policies(listed(policy, "--policy"), settings, effort, processes, as_json, html, markdown)
     elif settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
     elif attack:
-        if html or keep or kernel or show:
-            raise InvalidOption("--attack writes no files; leave out --html, --keep, --kernel and --list")
         _attack(select_claims(claims or ()), seconds, seed, processes, as_json)
     elif kernel:
-        if html or keep:
-            raise InvalidOption("--kernel writes no files; leave out --html and --keep")
         _check_theorems(select_claims(claims or ()), as_json)
     elif show:
         _list_claims(select_claims(claims or ()), as_json)
@@ -173,11 +176,16 @@ def _attack(claims: Sequence[Claim], seconds: float | None, seed: int, jobs: int
 
     true = [claim for claim in claims if claim.expected is ClaimVerdict.TRUE]
     found, results = dict[str, attack.Attack](), attack.attack_all(true, seconds, seed, jobs)
-    with _long_work(results, len(true), "claim") as work:
-        for result in results:
-            work.update(result.key)
-            found[result.key] = result
-    attacks = [found[claim.key] for claim in true]
+    stopped = False
+    try:
+        with _long_work(results, len(true), "claim") as work:
+            for result in results:
+                work.update(result.key)
+                found[result.key] = result
+    except KeyboardInterrupt:
+        stopped = True
+        console.note(f"stopped; {len(found)} of {counted(len(true), 'true claim')} attacked")
+    attacks = [found[claim.key] for claim in true if claim.key in found]
     if as_json:
         console.print_json([attack.attack_as_dict(one) for one in attacks])
     else:
@@ -199,6 +207,8 @@ def _attack(claims: Sequence[Claim], seconds: float | None, seed: int, jobs: int
             f"{counted(len(done), 'true claim')} attacked in {cases:,} cases, {len(attacks) - len(done)} not; "
             f"{bad} refuted or in dispute"
         )
+    if stopped:
+        raise typer.Exit(130)
     if any(one.succeeded for one in attacks):
         raise typer.Exit(1)
 

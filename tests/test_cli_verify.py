@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,6 +128,58 @@ def test_the_list() -> None:
     assert "oef/lemma-3.1" in found.output
     data = json.loads(run("--list", "--json").stdout)
     assert {"paper", "place", "claim", "expected"} == set(data[0])
+
+
+def test_an_attack() -> None:
+    found = run("oef/thm-5.1-sharing", "oef/thm-5.4", "--attack", "--seconds", "1", "--jobs", "1")
+    assert found.exit_code == 0
+    assert "1 true claim attacked in" in found.output
+    (one,) = json.loads(run("oef/thm-5.1-sharing", "--attack", "--seconds", "1", "--jobs", "1", "--json").stdout)
+    assert (one["claim"], one["outcome"]) == ("oef/thm-5.1-sharing", "stands")
+    assert one["cases"] > 0
+
+
+def test_an_attack_that_succeeds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from hetopt.proofs.ledger import attack
+
+    own = attack.adversaries()["oef/thm-5.1-sharing"]
+    monkeypatch.setattr(attack, "adversaries", lambda: {"oef/thm-5.1-sharing": replace(own, slack=lambda _: -1)})
+    found = run("oef/thm-5.1-sharing", "--attack", "--seconds", "1", "--jobs", "1")
+    assert found.exit_code == 1
+    assert "1 refuted or in dispute" in found.output
+
+
+@pytest.mark.skipif(shutil.which("coqc") is None, reason="needs Coq: apt-get install coq")
+def test_theorems_of_a_claim_are_checked() -> None:
+    found = run("asrpt/srpt", "--kernel")
+    assert found.exit_code == 0
+    assert "checked" in found.output
+    rows = json.loads(run("asrpt/srpt", "--kernel", "--json").stdout)
+    assert all("asrpt/srpt" in row["claims"] and row["accepted"] for row in rows)
+
+
+def test_theorems_of_claims_without_any() -> None:
+    found = run("fft/fig-1-speedups", "--kernel")
+    assert isinstance(found.exception, InvalidOption)
+    assert "no theorem in Coq is about these claims" in str(found.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--kernel", "--attack"], "--attack cannot be combined with --kernel"),
+        (["--policy", "fft", "--attack"], "--policy cannot be combined with --attack"),
+        (["--list", "--keep", "kept"], "--keep is not for --list"),
+        (["--kernel", "--html", "page.html"], "--html is not for --kernel"),
+        (["oef/*", "--policy", "fft"], "leave out the claims"),
+    ],
+)
+def test_options_that_do_not_go_together(words: list[str], text: str) -> None:
+    found = run(*words)
+    assert isinstance(found.exception, InvalidOption)
+    assert text in str(found.exception)
 
 
 def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from hetopt.plugins import CLAIMS
 from hetopt.presentation.formatting import slug
 from hetopt.proofs.ledger import counterexample_files
 from hetopt.proofs.ledger.claim import (
+    PAPERS,
     QUICK,
     Claim,
     ClaimEvidence,
@@ -418,3 +419,12 @@ def test_without_the_packages_mechanical_parts_are_not_run(monkeypatch: pytest.M
         found = part()
         assert found.holds is None
         assert "pip install 'hetopt[prove]'" in found.why
+
+
+def test_claims_are_in_the_order_of_their_paper() -> None:
+    """All places are known, except those of measurements, which come last."""
+    papers = {paper.name: paper for paper in PAPERS.values()}
+    for claim in all_claims().values():
+        paper = papers[claim.paper]
+        unknown = paper.position(claim.place) == len(paper.places.split("; "))
+        assert unknown == claim.key.endswith("-measured"), (claim.key, claim.place)

@@ -150,7 +150,8 @@ def _attack_by_key(key: str, seconds: float, seed: int) -> Attack:
 
 def attack_as_dict(found: Attack) -> dict[str, Any]:
     """An attack as plain data for JSON."""
-    return {**vars(found), "outcome": found.outcome}
+    values = {name: value for name, value in vars(found).items() if name != "key"}
+    return {"claim": found.key, **values, "outcome": found.outcome}
 
 
 def unattacked() -> list[str]:
