@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 from hetopt.data.rationals import number_text
 from hetopt.proofs.asrpt.scheduling_cases import (
@@ -22,6 +23,7 @@ from hetopt.proofs.asrpt.single_machine import (
     srpt,
 )
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -99,6 +101,21 @@ def never_overfull(case: SchedulingCase, *, closed: bool) -> Finding:
     return Finding(slack, words, (), (schedule_picture("A-SRPT", runs, case.free),))
 
 
+def next_look_at_the_delayed() -> list[Any]:
+    """For z3: the next look at the delayed head is after the end of its delay, or then its g GPUs are not free.
+
+    It is at the next ``event`` or at the end of the delay; until then runs of ``ended`` GPUs end, and none starts.
+    """
+    from z3 import And, If, Not, Reals
+
+    fits, now, event, tau, size = Reals("fits now event tau size")
+    g, gpus, busy, ended = Reals("g G busy ended")
+    end = fits + tau * size
+    after = If(event < end, event, end)
+    given = [tau >= 0, size >= 0, fits <= now, now <= end, event > now, g <= gpus - busy, ended >= 0, ended <= busy]
+    return [*given, Not(And(now <= after, after <= end, g <= gpus - (busy - ended)))]
+
+
 ANY_JOBS = scheduling_space(
     communicating=True, predicted=PREDICTED, delayed=True, iterations=integers(1, 3), spare=False, inside="any"
 )
@@ -165,6 +182,7 @@ CLAIMS = (
         proof="A job becomes the head when it is complete on the virtual machine and the job before it has started. "
         "Line 5 waits for $g_i$ free GPUs. Then lines 21 to 23 start the job, or line 13 does, or it is delayed by "
         "line 16 for at most that long; meanwhile no job starts, so that its GPUs stay free.",
+        mechanical=(by_z3("a delayed head still fits, and within its delay, at the next look", next_look_at_the_delayed),),
         note="Line 8 calls a job communication-heavy if its ratio is at least COMM_HEAVY; the text has *exceeds*.",
     ),
     Claim(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob, round_space, sized, unrestricted
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, hypothesis, integers
 
@@ -153,6 +155,23 @@ def halves(case: RoundCase) -> Finding:
     partition = any(sum(subset) == half for size in range(len(numbers)) for subset in combinations(numbers, size))
     same = (largest_packing(case) == half) == partition
     return Finding(F(0) if same else F(-1), f"numbers {numbers}")
+
+
+def half_of_the_sum() -> list[Any]:
+    """For z3: with all numbers as gangs, h GPUs are in use by those that run but these are no half, or the reverse."""
+    from z3 import And, Ints
+
+    run, wait, h = Ints("run wait h")
+    return [run >= 0, wait >= 0, run + wait == 2 * h, And(run <= h, run >= h) != (run == wait)]
+
+
+def half_with_a_large_number() -> list[Any]:
+    """For z3: a number above h is in one half, or some of the others are one, ``chosen`` of ``others``."""
+    from z3 import Ints, Or
+
+    large, others, chosen, h = Ints("large others chosen h")
+    given = [large > h, chosen >= 0, chosen <= others, large + others == 2 * h]
+    return [*given, Or(large + chosen == h, chosen == h)]
 
 
 POWERS_OF_TWO = round_space(
@@ -331,6 +350,10 @@ All $h$ GPUs are in use if and only if the demands of the gangs that run sum to 
         proof=r"""
 By `fft/packing-partition`, PARTITION, which is NP-complete, is a special case (a number above $h$ makes it trivial);
 and a plan can be checked in polynomial time.""",
+        mechanical=(
+            by_z3("gangs use h of h GPUs if and only if they are half of the sum, all integers", half_of_the_sum),
+            by_z3("no half exists with a number above h, all integers", half_with_a_large_number),
+        ),
         note="For measured times see `fft/solver-time`.",
     ),
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
+from hetopt.proofs.ledger.mechanical import by_limit, by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import Growth
 
 F = Fraction
@@ -46,6 +48,40 @@ def rounds_of_first(n: int) -> Fraction:
     return F(ran[0], n)
 
 
+def short_jobs_in_turn() -> list[Any]:
+    """For z3: the i-th short job ends in another round without switching, or takes no less than the long one has left.
+
+    Without switching it follows the job ``before``, or its arrival in round i.
+    """
+    from z3 import If, Ints, Or
+
+    n, i, before = Ints("n i before")
+    end = If(before > i, before, i) + 1
+    return [n >= 2, i >= 1, i <= n, before == n * n + i - 1, Or(end != n * n + i, n * n - 1 <= 1)]
+
+
+def wrong_totals() -> str:
+    """Check in sympy both totals, from the ends and arrivals of the jobs, and their quotient."""
+    import sympy
+
+    n, i = sympy.symbols("n i", positive=True, integer=True)
+    queue = n**2 + sympy.summation((n**2 + i) - i, (i, 1, n))
+    shortest = (n**2 + n) + sympy.summation((i + 1) - i, (i, 1, n))
+    quotient = shortest / queue
+    return "" if sympy.simplify(quotient - (n + 2) / (n * (n + 1))) == 0 else f"it is {sympy.factor(quotient)}"
+
+
+def older_job_first() -> list[Any]:
+    """For z3: at equal shares a job that ran in less than 1 of t rounds has no higher priority than one that ran in 1.
+
+    The priority is the share over the part of the rounds in which the job ran.
+    """
+    from z3 import Reals
+
+    share, t, part = Reals("share t part")
+    return [share > 0, t >= 1, part > 0, part < 1 / t, share / part <= share / (1 / t)]
+
+
 CLAIMS = (
     Claim(
         key="fft/no-switching",
@@ -68,6 +104,11 @@ Let $n \ge 2$. On one GPU a job of $n^2$ rounds arrives in round 0, and a job of
 \dots, n$. Without switching the long job takes its $n^2$ rounds first, and the $i$-th short job completes $n^2$ rounds
 after its arrival: $n^2 + n \cdot n^2$ in total. With switching each short job runs at once, and the long job completes
 after $n^2 + n$ rounds: $n^2 + 2n$ in total. The quotient is $\frac{n + 2}{n (n + 1)}$.""",
+        mechanical=(
+            by_z3("short jobs queue behind the long one, and are shorter than what it has left", short_jobs_in_turn),
+            by_sympy("both totals and their quotient", wrong_totals),
+            by_limit(("(n + 2) / (n * (n + 1))",), "n", "0"),
+        ),
     ),
     Claim(
         key="fft/gavel-new-jobs",
@@ -92,6 +133,10 @@ On one GPU a long job arrives in round 0, and a job of one round in each later r
 each later round the new job has not run, so its priority is infinite, and that of the long job is finite: the new job
 runs, and is complete. In every round two jobs are present, each with a share of $\frac12$; the long job runs in one of
 $n$ rounds.""",
+        mechanical=(
+            by_z3("a job that ran in a smaller part of the rounds has the higher priority", older_job_first),
+            by_limit(("1 / n",), "n", "0"),
+        ),
         note="hetopt's rounder `ByPriority` restarts the count of rounds when the shares change, so that ties go to "
         "the earlier job, which then runs in every round.",
     ),

@@ -23,7 +23,7 @@ from hetopt.proofs.hadar.copy_cases import (
 from hetopt.proofs.hadar.copy_utilisation import FORMULA, ROUNDS
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
-from hetopt.proofs.ledger.mechanical import by_z3
+from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import hypothesis, integers, rationals
 
@@ -258,6 +258,42 @@ def more_than_the_ceiling() -> list[Any]:
     ]
 
 
+def more_than_the_jobs() -> list[Any]:
+    """For z3: one more of u unfinished jobs lifts the CRU above its bound, or below it although none completes.
+
+    The jobs before it keep ``busy`` nodes busy; ``ends`` says whether one of them completes in the round.
+    """
+    from z3 import And, Bool, If, Implies, Not, Or, Reals
+
+    (u, n, busy, left, speed), ends = Reals("u n busy left v"), Bool("ends")
+    used, bound = (busy + If(left < speed, left / speed, 1)) / n, (u + 1) / n
+    given = [u >= 0, n > u + 1, busy <= u, Implies(Not(ends), busy == u), left > 0, speed > 0]
+    return [*given, Or(used > bound, And(Not(ends), left > speed, used != bound))]
+
+
+def busy_in_total() -> str:
+    """Check in sympy that a node of speed v is busy for w / S rounds in all but the last of R rounds and its part of l.
+
+    The work l = w - (R - 1) S that is left for the last round is divided in proportion to speed.
+    """
+    import sympy
+
+    work, total, v, rounds = sympy.symbols("w S v R", positive=True)
+    left = work - (rounds - 1) * total
+    busy = (rounds - 1) + (left * v / total) / v
+    return "" if sympy.simplify(busy - work / total) == 0 else f"it is {sympy.factor(busy)}"
+
+
+def more_than_the_share() -> list[Any]:
+    """For z3: x nodes that are busy for w / S of R = ceil(w / S) rounds use more than x / n, or x / n for other w."""
+    from z3 import Or, Reals
+
+    work, total, rounds, x, n = Reals("w S R x n")
+    given = [total > 0, rounds >= 1, (rounds - 1) * total < work, work <= rounds * total, x > 0, n >= x]
+    used = x * (work / total) / (n * rounds)
+    return [*given, Or(used > x / n, (used == x / n) != (work == rounds * total))]
+
+
 EQUAL = r"""
 Let $m_j = \lceil w_j / v \rceil$ and $M = \sum_j m_j$. *No fewer rounds.* A node works on one job in a round and
 does at most $v$ of it, so job $j$ needs the rounds of at least $m_j$ nodes; a round has $n$ of them, and $x$ for
@@ -403,6 +439,7 @@ CLAIMS = (
         policies=("hadar",),
         proof=r"""
 Each of the $u$ jobs keeps its node busy until it completes or the round ends, and the other $n - u$ nodes are idle.""",
+        mechanical=(by_z3("one more job uses at most 1/n, and all of it unless it completes", more_than_the_jobs),),
     ),
     Claim(
         key="hadar/remaining-count",
@@ -452,5 +489,9 @@ Each of the $u$ jobs keeps its node busy until it completes or the round ends, a
         printed=False,
         policies=("hadare",),
         proof=FORMULA + SHARE,
+        mechanical=(
+            by_sympy("each node is busy for w / S_x rounds in total", busy_in_total),
+            by_z3("the CRU is at most x / n, and equal only for whole w / S_x, all real numbers", more_than_the_share),
+        ),
     ),
 )

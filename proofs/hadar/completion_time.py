@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import groupby
 from math import ceil, comb
+from typing import Any
 
 from hetopt.checks import counted
 from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.copy_cases import strictly_positive
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob, SlotSchedule, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Hypothesis, Space, TableShape, integers
 
@@ -59,6 +61,32 @@ def many_schedules(work: int) -> Finding:
     return Finding(F(number - 2**work) if counted else F(-1), f"{number} schedules of {work} slots in {2 * work}")
 
 
+def other_whole_slots() -> list[Any]:
+    """For z3: rounded up, the time to the end of the work ``left`` in slot f is another number than f - a + 1."""
+    from z3 import Ints, Real, Reals, ToReal
+
+    (arrival, last, whole), exact, (left, speed) = Ints("a f whole"), Real("exact"), Reals("left speed")
+    given = [arrival <= last, left > 0, left <= speed, exact == ToReal(last - arrival) + left / speed]
+    return [*given, whole - 1 < exact, exact <= whole, whole != last - arrival + 1]
+
+
+def wrong_product() -> str:
+    """Check in sympy that the product of (m + i) / i for i = 1 to m is the binomial coefficient of 2 m and m."""
+    import sympy
+
+    m, i = sympy.symbols("m i", positive=True, integer=True)
+    quotient = sympy.gammasimp(sympy.product((m + i) / i, (i, 1, m)) / sympy.binomial(2 * m, m))
+    return "" if quotient == 1 else f"the quotient is {quotient}"
+
+
+def less_than_doubled() -> list[Any]:
+    """For z3: a product of at least 2^(i - 1) that the factor (m + i) / i does not raise to 2^i."""
+    from z3 import Reals
+
+    m, i, product, power = Reals("m i product power")
+    return [i >= 1, i <= m, power > 0, product >= power, product * ((m + i) / i) < 2 * power]
+
+
 SLOTS = {
     "demand": integers(1, 2),
     "work": integers(1, 4),
@@ -101,6 +129,7 @@ CLAIMS = (
 The job completes within slot $f_j$, after a part $\vartheta$ of it with $0 < \vartheta \le 1$: it has no work left
 after that, and some before, as else it would not hold GPUs in $f_j$. From the beginning of slot $a_j$ these are
 $f_j - a_j + \vartheta$ slots, and $f_j - a_j + 1$ in whole slots.""",
+        mechanical=(by_z3("the time is f - a + 1 when rounded up, all real numbers", other_whole_slots),),
     ),
     Claim(
         key="hadar/many-schedules",
@@ -115,5 +144,9 @@ $f_j - a_j + \vartheta$ slots, and $f_j - a_j + 1$ in whole slots.""",
         proof=r"""
 On one GPU any $m$ of the $2 m$ slots are a schedule: $\binom{2m}m = \prod_{i=1}^m \frac{m + i}i \ge 2^m$ of them, since
 $\frac{m+i}i \ge 2$ for $i \le m$.""",
+        mechanical=(
+            by_sympy("the product of all (m + i) / i is the binomial coefficient", wrong_product),
+            by_z3("each factor at least doubles the product, all real numbers", less_than_doubled),
+        ),
     ),
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import groupby
+from typing import Any
 
 from hetopt.data.rationals import number_text
 from hetopt.proofs.hadar.problem_equivalence import PricedCase, in_jobs, not_negative, priced_space
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob, SlotSchedule, case_of, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, hypothesis, integers, rationals
 
@@ -125,6 +127,42 @@ def sorted_gangs(case: PricedCase) -> Finding:
     return Finding(-apart, f"at most {number_text(apart)} from the least cost of all gangs")
 
 
+# -- what z3 checks --------------------------------------------------------------------------------------------------
+
+
+def fewer_rounds() -> list[Any]:
+    """For z3: fewer than ceil(w / x) = m rounds of x iterations complete work w."""
+    from z3 import Ints, Reals
+
+    (work, speed), (least, rounds) = Reals("w x"), Ints("m rounds")
+    given = [work > 0, speed > 0, (least - 1) * speed < work, work <= least * speed]
+    return [*given, rounds * speed >= work, rounds < least]
+
+
+def others_cost_less() -> list[Any]:
+    """For z3: instead of ``few`` of the cheapest, each for at most ``price``, no fewer others cost less in total."""
+    from z3 import Reals
+
+    few, many, price, before, after = Reals("few many price before after")
+    given = [few >= 0, many >= few, price >= 0, before <= few * price, after >= many * price]
+    return [*given, after < before]
+
+
+def slower_than_all() -> list[Any]:
+    """For z3: the slowest of n GPUs has at least speed v but not all have, or the reverse."""
+    from z3 import And, ForAll, Function, Implies, Ints, IntSort, Reals, RealSort
+
+    (i, slowest, n), (v,), speed = Ints("i slowest n"), Reals("v"), Function("X", IntSort(), RealSort())
+
+    def all_have(least: Any) -> Any:
+        """All GPUs have at least this speed."""
+        return ForAll(i, Implies(And(i >= 1, i <= n), speed(i) >= least))
+
+    return [slowest >= 1, slowest <= n, all_have(speed(slowest)), (speed(slowest) >= v) != all_have(v)]
+
+
+CHEAPEST = by_z3("others cost no less than the cheapest, any numbers and prices", others_cost_less)
+
 EXCHANGE_ROUNDS = r"""
 All gangs have the same speed $x$, so every schedule that completes runs in at least $m = \lceil E_j N_j / x \rceil$
 rounds, whatever its gangs. Replace its gang in every round by a cheapest gang of the round: it completes as before, and
@@ -162,6 +200,7 @@ CLAIMS = (
         printed=False,
         policies=("hadar-printed",),
         proof=EXCHANGE_ROUNDS,
+        mechanical=(by_z3("fewer rounds than ceil(w / x) do not complete w, all real numbers", fewer_rounds), CHEAPEST),
     ),
     Claim(
         key="hadar/find-alloc",
@@ -195,6 +234,7 @@ CLAIMS = (
         printed=False,
         policies=("hadar-printed", "hadar"),
         proof=EXCHANGE_GPUS,
+        mechanical=(by_z3("the slowest GPU has at least a speed if and only if all have", slower_than_all), CHEAPEST),
         note="The library searches in this way.",
     ),
 )

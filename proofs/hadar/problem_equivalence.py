@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from hetopt.models.hadar.schedule_based import dual_bound
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, case_of, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.space import (
     CaseNumbers,
     Hypothesis,
@@ -194,6 +196,24 @@ def least_payoffs(case: PricedCase) -> Finding:
     return Finding(least - used, f"the payoffs sum up to {number_text(used)}, and to {number_text(least)} at least")
 
 
+def less_by_other_payoffs() -> list[Any]:
+    """For z3: one more job raises the least sum above another, or the largest of 0 and its payoffs violates (3a).
+
+    Its n schedules have the utilities U and the costs K at the prices.
+    """
+    from z3 import And, ForAll, Function, Implies, Ints, IntSort, Not, Or, Reals, RealSort
+
+    (s, best, n), (most, mu, least, total) = Ints("s best n"), Reals("most mu least total")
+    worth, cost = (Function(name, IntSort(), RealSort()) for name in "UK")
+
+    def allowed(value: Any) -> Any:
+        """(3a), and that the variable is not negative."""
+        return And(value >= 0, ForAll(s, Implies(And(s >= 1, s <= n), value >= worth(s) - cost(s))))
+
+    bounds = Or(most == 0, And(best >= 1, best <= n, most == worth(best) - cost(best)))
+    return [n >= 0, allowed(most)]
+
+
 @hypothesis("P1 has a solution: all jobs can finish")
 def solvable(case: SlotCase) -> bool:
     """Within the slots."""
@@ -301,5 +321,6 @@ CLAIMS = (
         proof=r"""
 At given prices (3a) bounds each $\mu_j$ from below by 0 and by $\phi_j(s)$ for every schedule, and by nothing else. The
 largest of these bounds meets them all, and any smaller $\mu_j$ violates one; the objective increases with $\mu_j$.""",
+        mechanical=(by_z3("TODO", less_by_other_payoffs),),
     ),
 )
