@@ -117,6 +117,38 @@ def chain_of_remaining_times() -> list[Any]:
     return [*given, Or(first > second, And(low == high, Not(equal)))]
 
 
+def more_work_than_time() -> list[Any]:
+    """Jobs with these sizes are done before the seconds that they sum to, after one more period or slot of the machine.
+
+    A period has one job, at a rate of at most 1; a slot of one second does what is ``left`` of a job, or a second of it.
+    """
+    from z3 import And, If, Or, Reals
+
+    work, time, until, step, rate, left, sizes, others = Reals("work time until step rate left sizes others")
+    period = And(rate >= 0, rate <= 1, until >= time, step == rate * (until - time))
+    slot = And(left >= 0, until == time + 1, step == If(left < 1, left, 1))
+    given = [work >= 0, work <= time, Or(period, slot), others >= 0, sizes + others == work + step]
+    return [*given, sizes > until]
+
+
+def unseen_job_takes_time() -> list[Any]:
+    """The machine runs a job with the least remaining time while one of size 0 is there, and time passes for a job."""
+    from z3 import Bool, If, Or, Reals
+
+    (unseen, least, time, later, left), served = Reals("unseen least time later left"), Bool("served")
+    until = If(time + least < later, time + least, later)
+    after = If(served, left - (until - time), left)
+    return [unseen == 0, least >= 0, least <= unseen, later > time, Or(until != time, after != left)]
+
+
+def another_job_runs_on() -> list[Any]:
+    """The job of the shortest remaining time runs until a job of size 0 comes and goes, and then is not the shortest."""
+    from z3 import Reals
+
+    own, other, ran = Reals("own other ran")
+    return [own <= other, ran >= 0, ran <= own, own - ran > other]
+
+
 SHARES = by_z3("a job's share of the stretched machine, all real data", stretched_work)
 WORK = by_z3("a job's GPU seconds, all real data", work_of_a_job)
 HEAD = by_z3("a job's start by its bound, all real data", start_of_a_job)
@@ -127,6 +159,13 @@ ERROR = by_z3("the seconds of a wrong prediction, all real data", seconds_of_an_
 OWN = by_z3("a job's longest duration, all real data", own_seconds)
 LEAST = by_z3("the least size of a job, all real data", least_work)
 CHAIN = by_z3("remaining times where the machines first differ, all real data", chain_of_remaining_times)
+DONE = by_z3(
+    "the machine does at most a second of work per second, in continuous time and in slots", more_work_than_time
+)
+UNSEEN = (
+    by_z3("a job of size 0 takes no time, all real data", unseen_job_takes_time),
+    by_z3("the job that ran before it runs on, all real data", another_job_runs_on),
+)
 ENDS = tuple(
     by_z3(f"{jobs} jobs get longer or shorter, all real data", partial(changed_ends, jobs)) for jobs in (2, 3, 4)
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from hetopt.proofs.asrpt.staged_cases import (
 )
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
+from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space
 from hetopt.stages.job_graph import job_graph
@@ -160,6 +162,25 @@ def nothing_cut(case: StagedCase) -> Finding:
     return Finding(case.shortest - seconds - cut, words)
 
 
+def one_more_edge() -> list[Any]:
+    """For z3: of one more edge and those before it, bytes cut and within servers do not sum to the weight of all."""
+    from z3 import Bool, If, Reals
+
+    (cut, inside, before, weight), together = Reals("cut inside before weight"), Bool("together")
+    after = If(together, cut, cut + weight), If(together, inside + weight, inside)
+    return [weight >= 0, cut + inside == before, sum(after) != before + weight]
+
+
+def least_cut_without_most_inside() -> list[Any]:
+    """For z3: mapping m cuts the least bytes of all mappings but has not the most within servers, or the reverse."""
+    from z3 import ForAll, Function, Ints, IntSort, Real, RealSort
+
+    (m, other), total = Ints("m other"), Real("total")
+    cut, inside = (Function(name, IntSort(), RealSort()) for name in ("cut", "inside"))
+    least, most = ForAll(other, cut(m) <= cut(other)), ForAll(other, inside(m) >= inside(other))
+    return [ForAll(other, cut(other) + inside(other) == total), least != most]
+
+
 # -- families and examples -------------------------------------------------------------------------------------------
 
 
@@ -232,6 +253,12 @@ CLAIMS = (
         procedure=ForAll(cut_space(full_servers_space()), cut_complements_the_rest, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         proof="Each edge is cut or within a server, so both sums add up to the weight of all edges.",
+        mechanical=(
+            by_z3("one more edge adds its weight to both sums together", one_more_edge),
+            by_z3(
+                "the least cut has the most bytes within servers, any number of mappings", least_cut_without_most_inside
+            ),
+        ),
     ),
     Claim(
         key="asrpt/least-cut",

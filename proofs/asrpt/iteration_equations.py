@@ -184,6 +184,16 @@ def _library(name: str) -> Callable[[PlacedJob, int, int], Fraction]:
     return seconds
 
 
+def beside_the_others() -> list[Any]:
+    """For z3: with one more replica beside x others the slowest on the server takes another time than by (4)."""
+    from z3 import If, Int, Reals
+
+    x, (forward, backward, others) = Int("x"), Reals("p_f p_b others")
+    own = forward + backward
+    given = [x >= 0, forward >= 0, backward >= 0, others == If(x > 0, own, 0)]
+    return [*given, If(others > own, others, own) != If(x + 1 > 0, own, 0)]
+
+
 # -- within a stage --------------------------------------------------------------------------------------------------
 
 
@@ -321,6 +331,7 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         proof="The replicas of a stage work side by side, each on its part of the mini-batch, one pass forward and one "
         "backward.",
+        mechanical=(by_z3("one more replica beside any number of others, all real data", beside_the_others),),
         note='The paper introduces it as *the communication time*, a slip for "the computation time". The library\'s '
         "function is compared with the slowest replica of each server.",
     ),

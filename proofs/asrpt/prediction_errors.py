@@ -259,6 +259,7 @@ CLAIMS = (
         ),
         expected=ClaimVerdict.TRUE,
         proof="Its remaining time is 0 when it arrives, the shortest possible, and it takes no time of the machine.",
+        mechanical=bound_algebra.UNSEEN,
         note="On the cluster it waits in the queue for those before it, and delays those behind it.",
     ),
     Claim(

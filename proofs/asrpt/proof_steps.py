@@ -211,6 +211,7 @@ CLAIMS = (
         procedure=ForAll(ANY, in_slots_and_without, share=HALF),
         expected=ClaimVerdict.TRUE,
         proof="Jobs $1, \\dots, i$ are complete by then, and the machine works one second per second at most.",
+        mechanical=(bound_algebra.DONE,),
     ),
     Claim(
         key="asrpt/appendix-b-makespan",

@@ -197,21 +197,24 @@ def least_payoffs(case: PricedCase) -> Finding:
 
 
 def less_by_other_payoffs() -> list[Any]:
-    """For z3: one more job raises the least sum above another, or the largest of 0 and its payoffs violates (3a).
+    """For z3: a larger payoff of schedule n + 1 makes the maximum violate (3a), or not the least that (3a) allows.
 
-    Its n schedules have the utilities U and the costs K at the prices.
+    Schedules have the utilities U and the costs K; ``sum`` is that of the other jobs, which is at least ``least``.
     """
-    from z3 import And, ForAll, Function, Implies, Ints, IntSort, Not, Or, Reals, RealSort
+    from z3 import And, ForAll, Function, If, Implies, Ints, IntSort, Not, Or, Reals, RealSort
 
-    (s, best, n), (most, mu, least, total) = Ints("s best n"), Reals("most mu least total")
+    (s, best, n), (most, mu, least, total) = Ints("s best n"), Reals("most mu least sum")
     worth, cost = (Function(name, IntSort(), RealSort()) for name in "UK")
 
-    def allowed(value: Any) -> Any:
-        """(3a), and that the variable is not negative."""
-        return And(value >= 0, ForAll(s, Implies(And(s >= 1, s <= n), value >= worth(s) - cost(s))))
+    def allowed(value: Any, schedules: Any) -> Any:
+        """(3a) and mu >= 0."""
+        return And(value >= 0, ForAll(s, Implies(And(s >= 1, s <= schedules), value + cost(s) >= worth(s))))
 
-    bounds = Or(most == 0, And(best >= 1, best <= n, most == worth(best) - cost(best)))
-    return [n >= 0, allowed(most)]
+    reached = Or(most == 0, And(best >= 1, best <= n, most == worth(best) - cost(best)))
+    payoff = worth(n + 1) - cost(n + 1)
+    raised = If(most < payoff, payoff, most)
+    less = And(least <= total, allowed(mu, n + 1), total + mu < least + raised)
+    return [n >= 0, allowed(most, n), reached, Or(Not(allowed(raised, n + 1)), less)]
 
 
 @hypothesis("P1 has a solution: all jobs can finish")
@@ -321,6 +324,8 @@ CLAIMS = (
         proof=r"""
 At given prices (3a) bounds each $\mu_j$ from below by 0 and by $\phi_j(s)$ for every schedule, and by nothing else. The
 largest of these bounds meets them all, and any smaller $\mu_j$ violates one; the objective increases with $\mu_j$.""",
-        mechanical=(by_z3("TODO", less_by_other_payoffs),),
+        mechanical=(
+            by_z3("the largest payoff is the least that (3a) allows, one more schedule", less_by_other_payoffs),
+        ),
     ),
 )
