@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
@@ -57,7 +58,8 @@ def test_the_locked_text_has_what_gives_a_theorem_its_meaning(monkeypatch: pytes
 
 def test_how_a_claim_is_known() -> None:
     """By the kernel if it is stated there, and the verdict is true."""
-    claims = all_claims()
+    claims = dict(all_claims())
+    claims["fft/packing-hard"] = replace(claims["fft/packing-hard"], mechanical=())
     known = {
         key: DecidedClaim(claims[key], decide(claims[key], QUICK)).known.value
         for key in (

@@ -118,21 +118,22 @@ def chain_of_remaining_times() -> list[Any]:
 
 
 def more_work_than_time() -> list[Any]:
-    """Jobs with these sizes are done before the seconds that they sum to, after one more period or slot of the machine.
+    """Jobs are complete after one more period or slot of the machine, earlier than the sum of their ``sizes``.
 
-    A period has one job, at a rate of at most 1; a slot of one second does what is ``left`` of a job, or a second of it.
+    A period has a rate of at most 1; a slot of a second does what is ``left`` of a job, at most a second of work.
+    ``others`` is the work done of other jobs.
     """
     from z3 import And, If, Or, Reals
 
     work, time, until, step, rate, left, sizes, others = Reals("work time until step rate left sizes others")
     period = And(rate >= 0, rate <= 1, until >= time, step == rate * (until - time))
     slot = And(left >= 0, until == time + 1, step == If(left < 1, left, 1))
-    given = [work >= 0, work <= time, Or(period, slot), others >= 0, sizes + others == work + step]
+    given = [work <= time, Or(period, slot), others >= 0, sizes + others == work + step]
     return [*given, sizes > until]
 
 
 def unseen_job_takes_time() -> list[Any]:
-    """The machine runs a job with the least remaining time while one of size 0 is there, and time passes for a job."""
+    """SRPT runs a job of the least remaining time while one of size 0 is there, and time passes or work gets done."""
     from z3 import Bool, If, Or, Reals
 
     (unseen, least, time, later, left), served = Reals("unseen least time later left"), Bool("served")
@@ -142,11 +143,11 @@ def unseen_job_takes_time() -> list[Any]:
 
 
 def another_job_runs_on() -> list[Any]:
-    """The job of the shortest remaining time runs until a job of size 0 comes and goes, and then is not the shortest."""
+    """The job with the shortest remaining time has it no more when a job of size 0 has come and gone."""
     from z3 import Reals
 
     own, other, ran = Reals("own other ran")
-    return [own <= other, ran >= 0, ran <= own, own - ran > other]
+    return [own <= other, ran >= 0, own - ran > other]
 
 
 SHARES = by_z3("a job's share of the stretched machine, all real data", stretched_work)

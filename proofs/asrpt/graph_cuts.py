@@ -168,7 +168,7 @@ def one_more_edge() -> list[Any]:
 
     (cut, inside, before, weight), together = Reals("cut inside before weight"), Bool("together")
     after = If(together, cut, cut + weight), If(together, inside + weight, inside)
-    return [weight >= 0, cut + inside == before, sum(after) != before + weight]
+    return [cut + inside == before, sum(after) != before + weight]
 
 
 def least_cut_without_most_inside() -> list[Any]:

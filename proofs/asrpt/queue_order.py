@@ -102,7 +102,7 @@ def never_overfull(case: SchedulingCase, *, closed: bool) -> Finding:
 
 
 def next_look_at_the_delayed() -> list[Any]:
-    """For z3: the next look at the delayed head is after the end of its delay, or then its g GPUs are not free.
+    """For z3: the next look at the delayed head is before it ``fits`` or after its delay, or its g GPUs are not free.
 
     It is at the next ``event`` or at the end of the delay; until then runs of ``ended`` GPUs end, and none starts.
     """
@@ -112,8 +112,8 @@ def next_look_at_the_delayed() -> list[Any]:
     g, gpus, busy, ended = Reals("g G busy ended")
     end = fits + tau * size
     after = If(event < end, event, end)
-    given = [tau >= 0, size >= 0, fits <= now, now <= end, event > now, g <= gpus - busy, ended >= 0, ended <= busy]
-    return [*given, Not(And(now <= after, after <= end, g <= gpus - (busy - ended)))]
+    given = [tau >= 0, size >= 0, fits <= now, event > now, g <= gpus - busy, ended >= 0]
+    return [*given, Not(And(fits <= after, after <= end, g <= gpus - (busy - ended)))]
 
 
 ANY_JOBS = scheduling_space(
@@ -182,7 +182,9 @@ CLAIMS = (
         proof="A job becomes the head when it is complete on the virtual machine and the job before it has started. "
         "Line 5 waits for $g_i$ free GPUs. Then lines 21 to 23 start the job, or line 13 does, or it is delayed by "
         "line 16 for at most that long; meanwhile no job starts, so that its GPUs stay free.",
-        mechanical=(by_z3("a delayed head still fits, and within its delay, at the next look", next_look_at_the_delayed),),
+        mechanical=(
+            by_z3("a delayed head still fits, and within its delay, at the next look", next_look_at_the_delayed),
+        ),
         note="Line 8 calls a job communication-heavy if its ratio is at least COMM_HEAVY; the text has *exceeds*.",
     ),
     Claim(

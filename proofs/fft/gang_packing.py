@@ -162,7 +162,7 @@ def half_of_the_sum() -> list[Any]:
     from z3 import And, Ints
 
     run, wait, h = Ints("run wait h")
-    return [run >= 0, wait >= 0, run + wait == 2 * h, And(run <= h, run >= h) != (run == wait)]
+    return [run + wait == 2 * h, And(run <= h, run >= h) != (run == wait)]
 
 
 def half_with_a_large_number() -> list[Any]:

@@ -267,7 +267,7 @@ def more_than_the_jobs() -> list[Any]:
 
     (u, n, busy, left, speed), ends = Reals("u n busy left v"), Bool("ends")
     used, bound = (busy + If(left < speed, left / speed, 1)) / n, (u + 1) / n
-    given = [u >= 0, n > u + 1, busy <= u, Implies(Not(ends), busy == u), left > 0, speed > 0]
+    given = [u >= 0, n > u + 1, busy <= u, Implies(Not(ends), busy == u), speed > 0]
     return [*given, Or(used > bound, And(Not(ends), left > speed, used != bound))]
 
 
@@ -285,13 +285,12 @@ def busy_in_total() -> str:
 
 
 def more_than_the_share() -> list[Any]:
-    """For z3: x nodes that are busy for w / S of R = ceil(w / S) rounds use more than x / n, or x / n for other w."""
+    """For z3: x of n nodes, each busy for y of R rounds in total, use more than x / n, or not x / n just for y = R."""
     from z3 import Or, Reals
 
-    work, total, rounds, x, n = Reals("w S R x n")
-    given = [total > 0, rounds >= 1, (rounds - 1) * total < work, work <= rounds * total, x > 0, n >= x]
-    used = x * (work / total) / (n * rounds)
-    return [*given, Or(used > x / n, (used == x / n) != (work == rounds * total))]
+    busy, rounds, x, n = Reals("y R x n")
+    used = x * busy / (n * rounds)
+    return [rounds > 0, busy <= rounds, x > 0, n > 0, Or(used > x / n, (used == x / n) != (busy == rounds))]
 
 
 EQUAL = r"""
@@ -491,7 +490,7 @@ Each of the $u$ jobs keeps its node busy until it completes or the round ends, a
         proof=FORMULA + SHARE,
         mechanical=(
             by_sympy("each node is busy for w / S_x rounds in total", busy_in_total),
-            by_z3("the CRU is at most x / n, and equal only for whole w / S_x, all real numbers", more_than_the_share),
+            by_z3("the CRU is at most x / n, and equal if and only if all R rounds are full", more_than_the_share),
         ),
     ),
 )

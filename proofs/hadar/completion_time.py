@@ -66,7 +66,7 @@ def other_whole_slots() -> list[Any]:
     from z3 import Ints, Real, Reals, ToReal
 
     (arrival, last, whole), exact, (left, speed) = Ints("a f whole"), Real("exact"), Reals("left speed")
-    given = [arrival <= last, left > 0, left <= speed, exact == ToReal(last - arrival) + left / speed]
+    given = [left > 0, left <= speed, exact == ToReal(last - arrival) + left / speed]
     return [*given, whole - 1 < exact, exact <= whole, whole != last - arrival + 1]
 
 

@@ -135,8 +135,7 @@ def fewer_rounds() -> list[Any]:
     from z3 import Ints, Reals
 
     (work, speed), (least, rounds) = Reals("w x"), Ints("m rounds")
-    given = [work > 0, speed > 0, (least - 1) * speed < work, work <= least * speed]
-    return [*given, rounds * speed >= work, rounds < least]
+    return [speed > 0, (least - 1) * speed < work, rounds * speed >= work, rounds < least]
 
 
 def others_cost_less() -> list[Any]:
@@ -144,7 +143,7 @@ def others_cost_less() -> list[Any]:
     from z3 import Reals
 
     few, many, price, before, after = Reals("few many price before after")
-    given = [few >= 0, many >= few, price >= 0, before <= few * price, after >= many * price]
+    given = [many >= few, price >= 0, before <= few * price, after >= many * price]
     return [*given, after < before]
 
 

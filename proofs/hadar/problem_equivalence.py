@@ -14,8 +14,8 @@ from hetopt.data.rationals import number_text
 from hetopt.models.hadar.schedule_based import dual_bound
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, case_of, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
-from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.mechanical import by_z3
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import (
     CaseNumbers,
     Hypothesis,
