@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from adversary_cases import some_cases
 from ledger_cases import stored_case
 
 import hetopt
+from hetopt.models import baselines
 from hetopt.models.ceei import equal_budgets
 from hetopt.proofs.adversaries import oef_optima as optima
 from hetopt.proofs.adversaries import oef_rules as rules
-from hetopt.proofs.adversaries.linear_optima import Form, Lines, Program, compare, require, unless
+from hetopt.proofs.adversaries.linear_optima import Form, Lines, Program, compare, holds_unless, require
 from hetopt.proofs.adversaries.oef import ADVERSARIES
 from hetopt.proofs.adversaries.oef_optima import Market, Tenants, every_optimum
 from hetopt.proofs.oef.compositions import HeldGPUsCase
@@ -126,7 +128,11 @@ def test_every_equilibrium_is_considered() -> None:
         return require(compare(users.share(0, 0), "=", Form()))
 
     users = Tenants.of(IDENTICAL)
-    assert unless(Market(users).equilibrium, some_slow(users)) == unless(Market(users).equilibrium, no_slow(users)) < 0
+    assert (
+        holds_unless(Market(users).equilibrium, some_slow(users))
+        == holds_unless(Market(users).equilibrium, no_slow(users))
+        < 0
+    )
 
 
 def test_misreports_with_more_gpus_pay() -> None:
@@ -187,11 +193,31 @@ def test_rounding_of_other_shares() -> None:
     assert rules.least_room([(0, 0), (2, 0)], [(0, 3)]) < 0  # not a mean of usable points
 
 
+def test_conditions_without_an_optimum_are_an_error() -> None:
+    impossible = ["(assert false)"]
+    with pytest.raises(ValueError, match="contradict each other"):
+        holds_unless(impossible, ["(assert true)"])
+
+
+@pytest.mark.parametrize("slack", [optima.equal_split_envy, optima.equal_split_surplus])
+def test_another_policy_than_the_equal_split_is_refuted(slack: Callable[[Any], Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr(optima.baselines, "equal_split", baselines.efficiency_only)
+    assert slack(PAPER) < -EQUAL
+
+
+def test_a_policy_under_which_reports_pay_is_refuted(monkeypatch: Any) -> None:
+    reported = replace(PAPER, speed=((F(1), F(6)), PAPER.speed[1]))
+    case = SimpleNamespace(truth=PAPER, reported=reported)
+    assert optima.equal_split_after_reports(case) == pytest.approx(0, abs=EQUAL)
+    monkeypatch.setattr(optima.baselines, "equal_split", baselines.efficiency_only)
+    assert optima.equal_split_after_reports(case) < -EQUAL
+
+
 Slack = Callable[[Any], Any]
 
 
 @pytest.mark.parametrize(
-    "slack", [rules.equal_split_envy, rules.equal_split_surplus, optima.order_of_totals, optima.total_of_copies]
+    "slack", [optima.equal_split_envy, optima.equal_split_surplus, optima.order_of_totals, optima.total_of_copies]
 )
 def test_slacks_of_identical_users_are_0(slack: Slack) -> None:
     assert slack(IDENTICAL) == pytest.approx(0, abs=EQUAL)

@@ -86,6 +86,19 @@ def test_a_screen_estimates_many_cases_and_the_finding_decides() -> None:
     assert max(blocks) > 20
 
 
+def test_a_screen_that_misses_smaller_counterexamples_does_not_prove_that_there_are_none() -> None:
+    """Numbers from 3 on refute; the screen does not see those below 6."""
+
+    def screen(cases: Sequence[tuple[F, ...]]) -> list[float]:
+        return [5.0 - max(case) for case in cases]
+
+    space = numbers(1, 2, integers(1, 12))
+    search = search_counterexample(space, lambda _: F(1), lambda case: by(F(2 - max(case))), 20, screen=screen)
+    assert search.found is not None
+    assert search.smallest
+    assert search.found[0].row("a") == (3,)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 4))
 def test_structured_draws_have_the_shape_and_the_values(seed: int, n: int, k: int) -> None:
     values = integers(1, 7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
@@ -77,6 +78,16 @@ def test_screens_see_the_counterexamples_that_checkers_see(key: str) -> None:
     for case, slack in zip(cases, slacks, strict=True):
         if procedure.judge(case).refutes:
             assert slack < 0, case
+
+
+def test_cases_without_a_float_optimum_are_left_to_the_finding() -> None:
+    def unsolved(tenants: Tenants) -> float_screens.FloatAllocation:
+        found = float_screens.cooperative(tenants)
+        return replace(found, share=np.full_like(found.share, np.nan))
+
+    cases = cases_of(0)
+    for estimate in (float_screens.out_of_order, float_screens.gaps, float_screens.inefficiency):
+        assert set(float_screens.screened(unsolved, estimate)(cases)) == {-np.inf}
 
 
 @given(st.integers(0, 2**32 - 1))

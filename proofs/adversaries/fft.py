@@ -581,6 +581,7 @@ PLANS = "all plans of the round by enumeration, in fractions"
 RUNS = "all runs over several rounds, with every tie-break"
 HANDS = "the formulas as printed, by hand in fractions"
 POLICY = f"the library's policy in floats in {ROUNDS} consecutive rounds, with all plans by enumeration"
+LATER = f"rounds after the first {ROUNDS}; the checker runs the same policy"
 SUBSETS = "all subsets of the gangs for each type in turn"
 TIES = f"tie-breaks beyond {MOST_STATES} states in a round"
 
@@ -615,9 +616,9 @@ ADVERSARIES: dict[str, Adversary] = {
     "fft/rho-large-fastest": exact(f"{PLANS}, for all jobs and both units of rho", fastest_above),
     "fft/units-normalised": exact(RUNS, same_in_units, TIES),
     "fft/eq-6-move": exact(f"{HANDS}, for jobs of three works", moves),
-    "fft/eq-1": exact(POLICY, without(violates_rows), f"rounds after the first {ROUNDS}"),
-    "fft/work-conserving": exact(POLICY, without(lets_a_fitting_job_wait), f"rounds after the first {ROUNDS}"),
-    "fft/eq-7-packed": exact(POLICY, without(uses_other_number), f"rounds after the first {ROUNDS}"),
+    "fft/eq-1": exact(POLICY, without(violates_rows), LATER),
+    "fft/work-conserving": exact(POLICY, without(lets_a_fitting_job_wait), LATER),
+    "fft/eq-7-packed": exact(POLICY, without(uses_other_number), LATER),
     "fft/eq-7-powers": exact(SUBSETS, printed_number),
     "fft/largest-first-powers": exact(f"{SUBSETS}, for every order of the types", largest_first_gap),
     "fft/packing-partition": exact(SUBSETS, partition),

@@ -553,7 +553,7 @@ ADVERSARIES: dict[str, Adversary] = {
     "hadar/table-1-gavel-task": exact(
         "types of each job at every moment of a simulation",
         one_type_at_a_time,
-        "only the library's Gavel, with the shares that its solver returns",
+        "other implementations: checker and adversary run the library's Gavel",
     ),
     "hadar/completion-time-slots": exact(
         "brute force over all gangs in all slots, also schedules with a superfluous slot before the last",
@@ -613,14 +613,18 @@ ADVERSARIES: dict[str, Adversary] = {
     "hadar/eq-10-terms": Adversary("(10) in floats, each term larger by 10%, 100% and 800%", moves_as_described),
     "hadar/steps": exact("all integer parts near the exact ones", divisible),
     "hadar/corollary-assigned": exact(
-        "the library's policy, round by round to the completion", nodes_without_copy, "rounds after the eighth"
+        "the library's policy, round by round to the completion",
+        nodes_without_copy,
+        "rounds after the eighth; the checker runs the same policy",
     ),
     "hadar/step-threshold-batches": exact("samples counted step by step", passes),
     "hadar/cru-formula": exact("round by round, for all choices of x nodes", share_by_formula),
     "hadar/thm-3-rounds-alike": exact("rounds counted", rounds_divided),
     "hadar/thm-3-fastest": exact("round by round, the last of equally fast nodes first", grows_with_copies),
     "hadar/thm-3-more": exact(
-        "the library's policy, round by round to the completion", more_copies_than_nodes, "rounds after the eighth"
+        "the library's policy, round by round to the completion",
+        more_copies_than_nodes,
+        "rounds after the eighth; the checker runs the same policy",
     ),
     "hadar/thm-3-batch-alike": exact("HiGHS on nodes of each job in each round", batch_by_formula),
     "hadar/unforked-rounds-jobs": exact("round by round, for all nodes of the jobs", unforked),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -121,9 +122,25 @@ def value_in(model: Any, form: Form) -> Fraction:
     return sum((v * one(name) for name, v in form.parts.items()), F(0))
 
 
-def unless(*lines: Lines) -> Fraction:
-    """The slack of a claim that fails if all these commands have a solution."""
-    return HOLDS if model_of([line for part in lines for line in part]) is None else FAILS
+def holds_unless(*lines: Lines) -> Fraction:
+    """The slack of a claim that fails if all these commands have a solution; the last ones say how it fails.
+
+    Raises
+    ------
+    ValueError
+        The other commands, which describe the optima, have no solution themselves.
+    """
+    given = tuple(chain.from_iterable(lines[:-1]))
+    if model_of([*given, *lines[-1]]) is not None:
+        return FAILS
+    if not _have_solution(given):
+        raise ValueError("the conditions of optima contradict each other")
+    return HOLDS
+
+
+@lru_cache(maxsize=8)
+def _have_solution(lines: tuple[str, ...]) -> bool:
+    return model_of(list(lines)) is not None
 
 
 def extremes(lines: Lines, form: Form) -> Iterator[Fraction]:

@@ -17,6 +17,9 @@ from hetopt.proofs.adversaries.oef_optima import (
     envy_with_price,
     equal_budgets_between,
     equal_rates,
+    equal_split_after_reports,
+    equal_split_envy,
+    equal_split_surplus,
     every_optimum,
     fewest_single,
     fewest_spare,
@@ -45,9 +48,6 @@ from hetopt.proofs.adversaries.oef_optima import (
 from hetopt.proofs.adversaries.oef_rules import (
     GANG_ROUNDS,
     earliest_deadlines,
-    equal_split_after_reports,
-    equal_split_envy,
-    equal_split_surplus,
     gandiva_exchange,
     gandiva_surplus,
     nearest_gangs,
@@ -57,9 +57,9 @@ from hetopt.proofs.ledger.attack import Adversary
 
 PRICES = "shares and prices of every optimum in one system, decided by z3 in fractions"
 POLICY = "the library's policy in floats, compared with the exact optimum by z3"
+EQUAL_SPLIT = "the library's policy, in floats"
 HIGHS = "a second formulation, solved by HiGHS"
 TRADES = "trades simulated in fractions, for every order of the types and both tie-breaks"
-HANDS = "the rule by hand, in fractions"
 OWN_ROW = "its conclusion is a row of the program, and of this formulation, too"
 
 
@@ -107,9 +107,9 @@ ADVERSARIES: dict[str, Adversary] = {
     "oef/thm-5.3-positive": by_prices(equal_rates, dominated),
     "oef/thm-5.3-cooperative-two": by_prices(envy_free, dominated),
     "oef/thm-5.3-cooperative-three": by_prices(envy_free, dominated),
-    "oef/equal-split-envy": exact(HANDS, equal_split_envy),
-    "oef/equal-split-sharing": exact(HANDS, equal_split_surplus),
-    "oef/equal-split-reports": exact(HANDS, equal_split_after_reports),
+    "oef/equal-split-envy": Adversary(EQUAL_SPLIT, equal_split_envy),
+    "oef/equal-split-sharing": Adversary(EQUAL_SPLIT, equal_split_surplus),
+    "oef/equal-split-reports": Adversary(EQUAL_SPLIT, equal_split_after_reports),
     "oef/ceei-envy": exact("every equilibrium of the market, by z3", in_every_equilibrium(envy)),
     "oef/ceei-sharing": exact("every equilibrium of the market, by z3", in_every_equilibrium(below_part)),
     "oef/ceei-pareto": exact("every equilibrium of the market, by z3", in_every_equilibrium(dominated)),

@@ -13,6 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+import hetopt
+from hetopt.data.array_types import Floats
+from hetopt.data.instance import Instance
+from hetopt.models import baselines, oef
 from hetopt.proofs.adversaries.linear_optima import (
     FAILS,
     HOLDS,
@@ -27,9 +31,9 @@ from hetopt.proofs.adversaries.linear_optima import (
     constant,
     either,
     extremes,
+    holds_unless,
     model_of,
     require,
-    unless,
     value_in,
 )
 
@@ -229,7 +233,7 @@ def every_optimum(program: Choice, *negations: Negation) -> Callable[[Any], Frac
     def slack(case: Any) -> Fraction:
         users = Tenants.of(case)
         optimal = program(users).optimal
-        return min(unless(optimal, fault(users)) for fault in negations)
+        return min(holds_unless(optimal, fault(users)) for fault in negations)
 
     return slack
 
@@ -352,7 +356,7 @@ def in_every_equilibrium(negation: Negation) -> Callable[[Any], Fraction]:
 
     def slack(case: Any) -> Fraction:
         users = Tenants.of(case.tenants)
-        return unless(Market(users).equilibrium, negation(users))
+        return holds_unless(Market(users).equilibrium, negation(users))
 
     return slack
 
@@ -364,22 +368,47 @@ def equal_budgets_between(case: Any) -> Fraction:
     return min(total - users.equal_rates.value, users.envy_free.value - total)
 
 
-def policy_total(case: Any) -> float:
-    """The total of the library's policy minus the largest total of envy-free allocations, or its envy."""
-    import hetopt
-    from hetopt.data.instance import Instance
-    from hetopt.models import oef
-
-    users = Tenants.of(case)
+def policy_share(users: Tenants, policy: Any) -> Floats:
+    """GPUs of each type that a policy of the library gives to each user."""
     speed, weight = np.array(users.speed, dtype=float), np.array(users.weight, dtype=float)
     gpus = [int(m) for m in users.gpus]
     instance = Instance.from_speedups(speed.tolist(), gpus, weights=weight.tolist(), any_scale=True)
-    share = np.asarray(hetopt.solve(oef.cooperative(), instance).share)
+    return np.asarray(hetopt.solve(policy, instance).share, dtype=float)
+
+
+def policy_total(case: Any) -> float:
+    """The total of the library's policy minus the largest total of envy-free allocations, or its envy."""
+    users = Tenants.of(case)
+    speed, weight = np.array(users.speed, dtype=float), np.array(users.weight, dtype=float)
+    share = policy_share(users, oef.cooperative())
     rates = speed @ (share / weight[:, None]).T
     least_envy = float((np.diag(rates)[:, None] - rates).min())
     best = float(users.envy_free.value)
     idle = float((np.array(users.gpus, dtype=float) - share.sum(axis=0)).min())
     return min(float((speed * share).sum()) - best, least_envy, idle) / max(1.0, best)
+
+
+def equal_split_envy(case: Any) -> float:
+    """The smallest difference between a user's rate under the library's equal split and its rate with other GPUs."""
+    users = Tenants.of(case)
+    speed, weight = np.array(users.speed, dtype=float), np.array(users.weight, dtype=float)
+    rates = speed @ (policy_share(users, baselines.equal_split()) / weight[:, None]).T
+    return float((np.diag(rates)[:, None] - rates).min())
+
+
+def equal_split_surplus(case: Any) -> float:
+    """The smallest difference between a user's rate under the library's equal split and its part of the cluster."""
+    users = Tenants.of(case)
+    speed = np.array(users.speed, dtype=float)
+    rates = (speed * policy_share(users, baselines.equal_split())).sum(axis=1)
+    return float(min(rates[e] - float(users.part_rates[e]) for e in users.users))
+
+
+def equal_split_after_reports(case: Any) -> float:
+    """Minus the largest gain of a user, at true speedups, by reports under the library's equal split."""
+    truth, reported = Tenants.of(case.truth), Tenants.of(case.reported, "reported")
+    after, before = (policy_share(users, baselines.equal_split()) for users in (reported, truth))
+    return -float((np.array(truth.speed, dtype=float) * (after - before)).sum(axis=1).max())
 
 
 def largest_sums(case: Any) -> Fraction:
@@ -389,7 +418,7 @@ def largest_sums(case: Any) -> Fraction:
     falling = Form.total(F(1, e + 1) * users.rate(e) for e in users.users)
     some = [part if e % 2 else part / 2 for e, part in enumerate(users.part_rates)]
     programs = (users.program((), rising), users.at_least(users.part_rates, falling), users.at_least(some))
-    return min(unless(program.optimal, dominated(users)) for program in programs)
+    return min(holds_unless(program.optimal, dominated(users)) for program in programs)
 
 
 # -- misreports ------------------------------------------------------------------------------------------------------
@@ -405,7 +434,7 @@ def all_gain(case: Any) -> Fraction:
     """Reported optima of [OEF, eq. 9] that give every misreporting user more than an honest optimum."""
     truth, reported = Tenants.of(case.truth), Tenants.of(case.reported, "reported")
     gains = (compare(reported.rate_with(truth.speed[e], e), ">", truth.rate(e)) for e in misreporters(case))
-    return unless(truth.equal_rates.optimal, reported.equal_rates.optimal, require(*gains))
+    return holds_unless(truth.equal_rates.optimal, reported.equal_rates.optimal, require(*gains))
 
 
 def gain_by_trades(case: Any) -> Fraction:
@@ -419,7 +448,7 @@ def gain_by_trades(case: Any) -> Fraction:
     )
     gains = (compare(part.rate(i), ">", truth.rate(e)) for i, e in enumerate(group))
     optimal = (truth.equal_rates.optimal, reported.equal_rates.optimal)
-    return unless(*optimal, amounts(part.columns), require(*held, *gains))
+    return holds_unless(*optimal, amounts(part.columns), require(*held, *gains))
 
 
 def gain_by_false_type(case: Any) -> Fraction:
@@ -427,7 +456,9 @@ def gain_by_false_type(case: Any) -> Fraction:
     truth, reported = Tenants.of(case.truth), Tenants.of(case.reported, "reported")
     speed = truth.speed[0]
     after = reported.rate_with(speed, 0) + reported.rate_with(speed, reported.users[-1])
-    return unless(truth.equal_rates.optimal, reported.equal_rates.optimal, require(compare(after, ">", truth.rate(0))))
+    return holds_unless(
+        truth.equal_rates.optimal, reported.equal_rates.optimal, require(compare(after, ">", truth.rate(0)))
+    )
 
 
 def largest_mean(case: Any) -> Fraction:
@@ -446,7 +477,7 @@ def largest_mean(case: Any) -> Fraction:
     proven = [*program.prices, *require(compare(program.dual_value, "=", constant(best)))]
     for part in extremes(proven, price):
         mean = part * reported.rate_with(truth.speed[user], user) + constant((1 - part) * after)
-        if unless(optima, require(compare(mean, ">", constant(best)))) < 0:
+        if holds_unless(optima, require(compare(mean, ">", constant(best)))) < 0:
             return FAILS
     return HOLDS
 
@@ -465,7 +496,7 @@ def under_reports(case: Any) -> Fraction:
             speed[e][j] *= 1 - SMALL
             reported = Tenants(tuple(map(tuple, speed)), users.gpus, users.weight)
             rate = reported.rate_with(users.speed[e], e)
-            if unless(reported.equal_rates.optimal, require(compare(rate, "<=", constant(level)))) < 0:
+            if holds_unless(reported.equal_rates.optimal, require(compare(rate, "<=", constant(level)))) < 0:
                 return FAILS
     return HOLDS
 
@@ -516,7 +547,7 @@ def envy_of_users(case: Any) -> Fraction:
         with_first = Form.total(users.speed[e][j] * first[j] for j in users.types)
         rivals = [with_first, *(users.rate_with(users.speed[e], o) for o in others if o != e)]
         faults += [compare(rival, ">", users.rate(e)) for rival in rivals]
-    return unless(users.envy_free.optimal, require(either(faults)))
+    return holds_unless(users.envy_free.optimal, require(either(faults)))
 
 
 def surplus_of_users(case: Any) -> Fraction:
@@ -527,7 +558,7 @@ def surplus_of_users(case: Any) -> Fraction:
     rate = Form.total(users.rate(t) for t in range(own))
     faults = [compare(rate, "<", split_rate(users, own, part))]
     faults += [compare(users.rate(e), "<", constant(users.cluster_rate(e) / (len(others) + 1))) for e in others]
-    return unless(users.envy_free.optimal, require(either(faults)))
+    return holds_unless(users.envy_free.optimal, require(either(faults)))
 
 
 def envy_with_price(case: Any, choice: Choice = envy_free) -> Fraction:
@@ -542,7 +573,7 @@ def envy_with_price(case: Any, choice: Choice = envy_free) -> Fraction:
     program = Program(
         "x", (*base.columns, *gained.columns), base.gain - case.price * Form.total(gains), (*base.rows, *rows)
     )
-    return unless(program.optimal, envy(users))
+    return holds_unless(program.optimal, envy(users))
 
 
 # -- vertices --------------------------------------------------------------------------------------------------------

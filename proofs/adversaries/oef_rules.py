@@ -1,4 +1,4 @@
-"""Rules of OEF's paper by simulation in fractions: the equal split, Gandiva_fair's trades, and rounding."""
+"""Rules of OEF's paper by simulation in fractions: Gandiva_fair's trades, and rounding."""
 
 from __future__ import annotations
 
@@ -12,30 +12,6 @@ from typing import Any
 from hetopt.proofs.adversaries.linear_optima import FAILS, HOLDS
 
 F = Fraction
-
-
-def equal_split_envy(case: Any) -> Fraction:
-    """The smallest difference between the rate of a user and its rate with the GPUs of another."""
-    bundle = [m / len(case.speed) for m in case.gpus]
-    rates = [[sum(w * x for w, x in zip(row, bundle, strict=True)) for _ in case.speed] for row in case.speed]
-    return min(F(row[e] - other) for e, row in enumerate(rates) for other in row)
-
-
-def equal_split_surplus(case: Any) -> Fraction:
-    """The smallest n w_l x_l - w_l m, with each GPU divided into n parts."""
-    n = len(case.speed)
-    return min(sum((w * (n * (m / n) - m) for w, m in zip(row, case.gpus, strict=True)), F(0)) for row in case.speed)
-
-
-def equal_split_after_reports(case: Any) -> Fraction:
-    """Minus the largest gain of a user, at true speedups, by the reports of the case."""
-
-    def bundle(reports: Sequence[Sequence[Fraction]]) -> list[Fraction]:
-        return [m / len(reports) for m in case.truth.gpus]
-
-    before, after = bundle(case.truth.speed), bundle(case.reported.speed)
-    gains = ([w * (b - a) for w, a, b in zip(row, before, after, strict=True)] for row in case.truth.speed)
-    return -max(F(sum(gain)) for gain in gains)
 
 
 def traded(

@@ -143,7 +143,7 @@ def unseen_job_takes_time() -> list[Any]:
 
 
 def another_job_runs_on() -> list[Any]:
-    """The job with the shortest remaining time has it no more when a job of size 0 has come and gone."""
+    """A job with the shortest remaining time runs, and then has more left than another job that did not run."""
     from z3 import Reals
 
     own, other, ran = Reals("own other ran")

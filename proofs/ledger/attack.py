@@ -63,7 +63,8 @@ class Attack:
     violated:
         The first case in which the conclusion fails according to the adversary, as text; empty if there is none.
     disputed:
-        The first case in which only one of adversary and checker refutes the claim, as text; empty if there is none.
+        The first case in which only one of adversary and checker refutes the claim, or one of them fails, as text;
+        empty if there is none.
     why:
         Why the claim was not attacked.
     """
@@ -114,9 +115,13 @@ def attack(claim: Claim, seconds: float, seed: int = 0) -> Attack:
         if case is None:
             continue
         cases += 1
-        slack, checked = float(adversary.slack(case)), procedure.judge(case)
+        try:
+            slack, checked = float(adversary.slack(case)), procedure.judge(case)
+        except Exception as problem:  # whatever the code of an adversary or a claim raises
+            text = f"{numbers.as_dict()}: {type(problem).__name__}: {problem}"
+            return Attack(claim.key, adversary.method, cases, disputed=text, blind=adversary.blind, seconds=spent)
         fails = slack < -adversary.tolerance
-        if fails or (checked.refutes and slack > adversary.tolerance):
+        if fails or checked.refutes:
             text = f"{numbers.as_dict()}: slack {slack:.6g} by {adversary.method}, {checked.slack} by the checker"
             only_one = fails != checked.refutes
             found = {"disputed" if only_one else "violated": text}
@@ -152,12 +157,3 @@ def attack_as_dict(found: Attack) -> dict[str, Any]:
     """An attack as plain data for JSON."""
     values = {name: value for name, value in vars(found).items() if name != "key"}
     return {"claim": found.key, **values, "outcome": found.outcome}
-
-
-def unattacked() -> list[str]:
-    """Keys of the true claims about all cases that have no adversary."""
-    return [
-        key
-        for key, claim in all_claims().items()
-        if claim.expected is ClaimVerdict.TRUE and isinstance(claim.procedure, ForAll) and key not in adversaries()
-    ]

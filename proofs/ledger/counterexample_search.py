@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from heapq import nsmallest
+from heapq import merge, nsmallest
 from itertools import chain, count, islice
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -75,7 +75,8 @@ class CounterexampleSearch(Generic[C]):
     found:
         The counterexample and its finding.
     smallest:
-        Whether the search evaluated all cases with at most as many entries and a smaller sum of complexities.
+        Whether the claim's own decision was made on all tables of listed values with fewer entries, or with as many and
+        a smaller sum of complexities, and none refutes the claim.
     best:
         The lowest slack so far, and its case.
     """
@@ -229,16 +230,19 @@ class CounterexampleSearch(Generic[C]):
             if self.space.weight(other) < weight:
                 yield other
 
-    def _first_refuting(self, every: Iterable[CaseNumbers]) -> tuple[CaseNumbers, Finding] | None:
-        """The first counterexample, or None; a screen estimates some cases at once."""
+    def _first_refuting(
+        self, every: Iterable[CaseNumbers], screened: bool = True
+    ) -> tuple[CaseNumbers, Finding] | None:
+        """The first counterexample, or None; estimates decide which cases are judged, unless ``screened`` is false."""
         numbered = iter(every)
         while time.perf_counter() < self.until:
-            block = list(islice(numbered, 1 if self.screen is None else STARTS * STARTS))
+            block = list(islice(numbered, 1 if self.screen is None or not screened else STARTS * STARTS))
             if not block:
                 return None
             self.tried += len(block)
             cases = [(numbers, case) for numbers in block if (case := self.space.case(numbers)) is not None]
-            for (numbers, case), slack in zip(cases, self._estimates([case for _, case in cases]), strict=True):
+            slacks = self._estimates([case for _, case in cases]) if screened else [-1.0] * len(cases)
+            for (numbers, case), slack in zip(cases, slacks, strict=True):
                 if slack < 0 and (finding := self.finding(case)).refutes:
                     return numbers, finding
         return None
@@ -259,13 +263,13 @@ class CounterexampleSearch(Generic[C]):
 
     def _least(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
         """The smallest counterexample with at most as many entries and as large a sum, if few enough cases remain."""
-        here = {name: self.space.size_of(numbers, name) for name in self.space.sizes}
         entries, total = self.space.weight(numbers)[:2]
-        grids = [(sizes, total + 1) for sizes in self.space.shapes() if self.space.entries(sizes) < entries]
-        grids.append((here, total))
+        shapes = [sizes for sizes in self.space.shapes() if self.space.entries(sizes) <= entries]
+        grids = [(sizes, total + (self.space.entries(sizes) < entries)) for sizes in shapes]
         if sum(self.space.count_lighter(*grid) for grid in grids) > MOST_SMALLER:
             return numbers, finding
-        smaller = self._first_refuting(other for grid in grids for other in self.space.lighter(*grid))
+        lighter = merge(*(self.space.lighter(*grid) for grid in grids), key=lambda other: self.space.weight(other)[:2])
+        smaller = self._first_refuting(lighter, screened=False)
         self.smallest = smaller is not None or time.perf_counter() < self.until
         return smaller or (numbers, finding)
 

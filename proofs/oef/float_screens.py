@@ -15,7 +15,6 @@ import numpy as np
 
 from hetopt.data.array_types import Floats
 from hetopt.proofs.float_programs import FloatOptima, maximise_in_floats
-from hetopt.proofs.oef.misreport_cases import MisreportCase
 from hetopt.proofs.oef.tenant_cases import TenantCase
 
 NOISE = 2.0**-20
@@ -149,24 +148,9 @@ def screened(program: Program, estimate: Estimate) -> Callable[[Sequence[TenantC
         slack = np.empty(len(cases))
         for where in _by_shape(cases):
             tenants = Tenants.of([cases[i] for i in where])
-            found = estimate(tenants, program(tenants))
-            slack[where] = np.where(np.isnan(found), -np.inf, found)
-        return slack
-
-    return screen
-
-
-def screened_gain(program: Program) -> Callable[[Sequence[MisreportCase]], Floats]:
-    """The screen of strategy-proofness: minus the smallest gain of a misreporting user at true speedups."""
-
-    def screen(cases: Sequence[MisreportCase]) -> Floats:
-        slack = np.empty(len(cases))
-        for where in _by_shape([case.truth for case in cases]):
-            truth, reported = (Tenants.of([getattr(cases[i], of) for i in where]) for of in ("truth", "reported"))
-            gain = truth.rates(program(reported).share) - truth.rates(program(truth).share)
-            honest = (truth.speed == reported.speed).all(axis=2)
-            found = -np.where(honest, np.inf, gain).min(axis=1) + NOISE
-            slack[where] = np.where(np.isnan(found), -np.inf, found)
+            optima = program(tenants)
+            unknown = np.isnan(optima.share).any(axis=(1, 2))
+            slack[where] = np.where(unknown, -np.inf, estimate(tenants, optima))
         return slack
 
     return screen
