@@ -53,6 +53,9 @@ MOST_SMALLER = 60_000
 PATIENCE = 2.0
 """Least seconds in which smaller shapes are searched after a counterexample is found."""
 
+PERSISTENCE = 3
+"""Smaller shapes are searched for this many times the seconds that it took to find the counterexample."""
+
 
 @dataclass
 class CounterexampleSearch(Generic[C]):
@@ -60,7 +63,7 @@ class CounterexampleSearch(Generic[C]):
 
     The search goes round the shapes, the smallest first. In each round it evaluates a grid of simple numbers and
     structured draws of every shape, and lowers the slack by local search from good cases. It shrinks a counterexample,
-    and goes on with smaller shapes, for as long as it took to find it.
+    and goes on with smaller shapes.
 
     Attributes
     ----------
@@ -103,7 +106,8 @@ class CounterexampleSearch(Generic[C]):
                 self._search(sizes, turn, rng)
                 if self.found is not None and self.found is not known:
                     self.found = self._shrunk(rng, *self.found)
-                    self.until = min(end, time.perf_counter() + max(PATIENCE, time.perf_counter() - began))
+                    spent = time.perf_counter() - began
+                    self.until = min(end, time.perf_counter() + max(PATIENCE, PERSISTENCE * spent))
                     break
                 if time.perf_counter() > self.until:
                     break
