@@ -11,71 +11,6 @@ From Hetopt Require Import Sums Hypotheses Srpt.
 Import ListNotations.
 Open Scope R_scope.
 
-(* -- sums of natural numbers, and the largest of finitely many numbers -- *)
-
-Fixpoint nsum (n : nat) (f : nat -> nat) : nat := match n with O => O | S n => (nsum n f + f n)%nat end.
-
-Lemma INR_nsum n f : INR (nsum n f) = sum n (fun i => INR (f i)).
-Proof. induction n; cbn [nsum sum]; [reflexivity|]. now rewrite plus_INR, IHn. Qed.
-
-Lemma nsum_le n f g : (forall i, (i < n)%nat -> (f i <= g i)%nat) -> (nsum n f <= nsum n g)%nat.
-Proof.
-  induction n; intros H; cbn; [lia|]. pose proof (H n ltac:(lia)).
-  assert (nsum n f <= nsum n g)%nat by (apply IHn; intros; apply H; lia). lia.
-Qed.
-
-Lemma nsum_ext n f g : (forall i, (i < n)%nat -> f i = g i) -> nsum n f = nsum n g.
-Proof. intros H. apply Nat.le_antisymm; apply nsum_le; intros i Hi; rewrite (H i Hi); lia. Qed.
-
-Lemma nsum_plus n f g : nsum n (fun i => (f i + g i)%nat) = (nsum n f + nsum n g)%nat.
-Proof. induction n; cbn; lia. Qed.
-
-Lemma nsum_zero n f : (forall i, (i < n)%nat -> f i = O) -> nsum n f = O.
-Proof. intros H. rewrite (nsum_ext n f (fun _ => O) H). clear. induction n; cbn; lia. Qed.
-
-Lemma nsum_swap n k (f : nat -> nat -> nat) :
-  nsum n (fun i => nsum k (f i)) = nsum k (fun j => nsum n (fun i => f i j)).
-Proof. induction n; cbn; [symmetry; now apply nsum_zero|]. now rewrite IHn, <- nsum_plus. Qed.
-
-Lemma nsum_term n f a : (a < n)%nat -> (f a <= nsum n f)%nat.
-Proof.
-  induction n; intros Ha; [lia|]; cbn. destruct (Nat.eq_dec a n) as [->|]; [lia|].
-  specialize (IHn ltac:(lia)). lia.
-Qed.
-
-Lemma nsum_at n a c : (a < n)%nat -> nsum n (fun i => if Nat.eqb i a then c else O) = c.
-Proof.
-  induction n; intros Ha; [lia|]; cbn. destruct (Nat.eqb_spec n a) as [->|].
-  - rewrite nsum_zero; [lia|]. intros i Hi. destruct (Nat.eqb_spec i a); [lia|reflexivity].
-  - rewrite IHn; lia.
-Qed.
-
-Lemma nsum_ones n : nsum n (fun _ => 1%nat) = n.
-Proof. induction n; cbn; lia. Qed.
-
-Lemma nsum_positive n f : (0 < nsum n f)%nat -> exists i, (i < n)%nat /\ (0 < f i)%nat.
-Proof.
-  induction n; cbn; intros H; [lia|]. destruct (f n) eqn:E; [|exists n; lia].
-  destruct IHn as (i & Hi & P); [lia|]. exists i; lia.
-Qed.
-
-(* The largest of n numbers, none below 0. *)
-Fixpoint largest (n : nat) (f : nat -> R) : R := match n with O => 0 | S n => Rmax (largest n f) (f n) end.
-
-Lemma largest_ge n f i : (i < n)%nat -> f i <= largest n f.
-Proof.
-  induction n; intros Hi; [lia|]; cbn. destruct (Nat.eq_dec i n) as [->|]; [apply Rmax_r|].
-  apply Rle_trans with (largest n f); [apply IHn; lia|apply Rmax_l].
-Qed.
-Lemma largest_nonneg n f : 0 <= largest n f.
-Proof. induction n; cbn; [lra|]. apply Rle_trans with (largest n f); [assumption|apply Rmax_l]. Qed.
-Lemma largest_le n f b : 0 <= b -> (forall i, (i < n)%nat -> f i <= b) -> largest n f <= b.
-Proof. induction n; intros B H; cbn; [exact B|]. apply Rmax_lub; [apply IHn; auto|apply H; lia]. Qed.
-Lemma largest_ext n f g : (forall i, (i < n)%nat -> f i = g i) -> largest n f = largest n g.
-Proof. induction n; intros H; cbn; [reflexivity|]. rewrite IHn, (H n); auto. Qed.
-Lemma largest_at n f a : (a < n)%nat -> 0 <= f a -> (forall i, (i < n)%nat -> f i <= f a) -> largest n f = f a.
-Proof. intros Ha Pos H. apply Rle_antisym; [now apply largest_le|now apply largest_ge]. Qed.
-
 (* -- jobs and clusters -- *)
 
 Record job := Job {
@@ -309,17 +244,6 @@ Fixpoint ring (v : nat -> nat -> R) (t : nat) : nat -> nat -> R :=
 Definition ring_sent (h : R) (i : nat) : R :=
   sum (2 * (k - 1)) (fun t => sum k (fun q => if Nat.eqb ((q + t) mod k) i then h / INR k else 0)).
 
-Lemma sum_rotate q f : (1 <= k)%nat -> sum k (fun l => f ((q + l) mod k)) = sum k f.
-Proof.
-  intros K. set (a := (q mod k)%nat). assert (A : (a < k)%nat) by (apply Nat.mod_upper_bound; lia).
-  rewrite (sum_ext k _ (fun l => f ((a + l) mod k))) by (intros; unfold a; now rewrite Nat.add_mod_idemp_l by lia).
-  transitivity (sum (k - a + a) (fun l => f ((a + l) mod k))); [now replace (k - a + a)%nat with k by lia|].
-  transitivity (sum (a + (k - a)) f); [|now replace (a + (k - a))%nat with k by lia].
-  rewrite !sum_append, Rplus_comm. f_equal; apply sum_ext; intros i Hi; f_equal.
-  - replace (a + (k - a + i))%nat with (i + 1 * k)%nat by lia. rewrite Nat.mod_add by lia. apply Nat.mod_small; lia.
-  - apply Nat.mod_small; lia.
-Qed.
-
 Lemma rotated q i j : (i < k)%nat -> (j < k)%nat -> ((q + i) mod k = (q + j) mod k)%nat -> i = j.
 Proof.
   intros Hi Hj E. pose proof (Nat.div_mod (q + i) k ltac:(lia)) as I.
@@ -375,7 +299,7 @@ Proof.
   - rewrite sum_const, mult_INR, minus_INR by lia. cbn [INR]. field. apply not_0_INR; lia.
   - intros t _. rewrite (sum_ext k _ (fun q => if Nat.eqb ((t + q) mod k) i then h / INR k else 0))
       by (intros; now rewrite Nat.add_comm).
-    rewrite (sum_rotate t (fun l => if Nat.eqb l i then h / INR k else 0)) by lia. now apply sum_at.
+    rewrite (sum_cycle k t (fun l => if Nat.eqb l i then h / INR k else 0)). now apply sum_at.
 Qed.
 End Ring.
 
@@ -389,7 +313,7 @@ Proof.
   intros Hi. split; [|split; [now apply ring_sent_bytes|]].
   - intros q Hq. destruct (position k q i Hq Hi) as (j & Hj & ->).
     replace (2 * (k - 1))%nat with (k - 1 + (k - 1))%nat by lia.
-    rewrite ring_gathers by lia. apply (sum_rotate k q (fun l => v l q)). lia.
+    rewrite ring_gathers by lia. apply (sum_cycle k q (fun l => v l q)).
   - intros q t <-. now rewrite Nat.add_mod_idemp_l by lia.
 Qed.
 
@@ -1013,31 +937,6 @@ End HeavyEdge.
 
 (* -- shortest and longest iterations exist -- *)
 
-Lemma tables_listed n b : exists l : list (nat -> nat), forall f, (forall i, (i < n)%nat -> (f i <= b)%nat) ->
-  exists h, In h l /\ forall i, (i < n)%nat -> h i = f i.
-Proof.
-  induction n as [|n (l & IH)]; [exists [fun _ => O]; intros f _; exists (fun _ => O); split; [now left|lia]|].
-  exists (flat_map (fun h => map (fun v i => if Nat.eqb i n then v else h i) (seq 0 (S b))) l). intros f F.
-  destruct (IH f ltac:(intros; apply F; lia)) as (h & Inside & Same).
-  exists (fun i => if Nat.eqb i n then f n else h i). split.
-  - apply in_flat_map. exists h. split; [exact Inside|]. apply in_map_iff. exists (f n). split; [reflexivity|].
-    apply in_seq. specialize (F n ltac:(lia)). lia.
-  - intros i Hi. destruct (Nat.eqb_spec i n) as [->|]; [reflexivity|]. apply Same. lia.
-Qed.
-
-Lemma listed_minimum {T} (l : list T) (P : T -> Prop) (f : T -> R) : (exists a, In a l /\ P a) ->
-  exists a, In a l /\ P a /\ forall b, In b l -> P b -> f a <= f b.
-Proof.
-  induction l as [|t l IH]; intros (a & Ia & Pa); [destruct Ia|].
-  destruct (classic (exists a, In a l /\ P a)) as [Y|N].
-  - destruct (IH Y) as (b & Ib & Pb & Least). destruct (classic (P t /\ f t < f b)) as [(Pt & L)|L].
-    + exists t. split; [now left|split; [exact Pt|]]. intros d [<-|Id] Pd; [lra|]. specialize (Least d Id Pd). lra.
-    + exists b. split; [now right|split; [exact Pb|]]. intros d [<-|Id] Pd; [|now apply Least].
-      apply Rnot_lt_le. intros F. now apply L.
-  - destruct Ia as [->|Ia]; [|exfalso; apply N; now exists a]. exists a. split; [now left|split; [exact Pa|]].
-    intros d [<-|Id] Pd; [lra|]. exfalso. apply N. now exists d.
-Qed.
-
 Section Extremes.
 Variables (c : cluster) (J : job).
 Hypothesis Ok : job_ok J.
@@ -1066,11 +965,13 @@ Lemma extreme_placement sign : (exists x, placement c J x) ->
   exists x, placement c J x /\ forall y, placement c J y -> sign * alpha c J x <= sign * alpha c J y.
 Proof.
   set (M := servers c). set (decode := fun (h : nat -> nat) s m => h (s * M + m)%nat).
-  destruct (tables_listed (stages J * M) (gpus J)) as (l & Listed).
+  set (l := functions O (fun _ => seq 0 (S (gpus J))) (stages J * M)).
   assert (Coded : forall x, placement c J x -> exists h, In h l /\ same_table (decode h) x).
-  { intros x P. destruct (Listed (fun i => x (i / M)%nat (i mod M)%nat)) as (h & Ih & Same).
-    - intros i Hi. assert (M0 : (M <> 0)%nat) by lia. assert (D : (i / M < stages J)%nat)
-        by (apply Nat.div_lt_upper_bound; lia).
+  { intros x P.
+    destruct (functions_complete O (fun _ => seq 0 (S (gpus J))) (stages J * M) (fun i => x (i / M)%nat (i mod M)%nat))
+      as (h & Ih & Same).
+    - intros i Hi. apply in_seq. cut (x (i / M) (i mod M) <= gpus J)%nat; [lia|].
+      assert (M0 : (M <> 0)%nat) by lia. assert (D : (i / M < stages J)%nat) by (apply Nat.div_lt_upper_bound; lia).
       apply Nat.le_trans with (replicas J (i / M)).
       + apply (placed_replicas c); auto. now apply Nat.mod_upper_bound.
       + now apply (nsum_term (stages J) (replicas J)).
@@ -1079,7 +980,7 @@ Proof.
         now rewrite (Nat.add_comm (s * M)), Nat.mod_add, Nat.mod_small by lia.
       + apply Nat.lt_le_trans with (s * M + M)%nat; [lia|]. replace (s * M + M)%nat with (S s * M)%nat by (cbn; lia).
         now apply Nat.mul_le_mono_r. }
-  intros (x0 & P0). destruct (listed_minimum l (fun h => placement c J (decode h))
+  intros (x0 & P0). destruct (least_of_list l (fun h => placement c J (decode h))
     (fun h => sign * alpha c J (decode h)))
     as (h & _ & Ph & Least).
   - destruct (Coded x0 P0) as (h & Ih & Same). exists h. split; [exact Ih|]. apply placement_same with x0; [|exact P0].
@@ -2313,12 +2214,6 @@ Definition slot_times (t : R) : Prop := exists k : nat, t = INR k.
 Definition clock (tick : R -> Prop) : Prop :=
   (forall u, tick u \/ exists e, 0 < e /\ forall v, u < v < u + e -> ~ tick v) /\ forall u, exists v, u <= v /\ tick v.
 
-Lemma nat_floor u : 0 <= u -> exists k : nat, INR k <= u < INR k + 1.
-Proof.
-  intros U. destruct (INR_above u) as (N & UN). induction N as [|N IH]; [cbn in UN; lra|]. rewrite S_INR in UN.
-  destruct (Rlt_dec u (INR N)) as [L|L]; [now apply IH|]. exists N. lra.
-Qed.
-
 Lemma clock_always : clock always.
 Proof. split; intros u; [now left|]. exists u. split; [lra|exact I]. Qed.
 Lemma clock_slots : clock slot_times.
@@ -2509,7 +2404,7 @@ Lemma example_instance jobs : small_jobs jobs -> exists least C C1, example_sett
   machine_predicted example_cluster 2 jobs (heavy_edge example_cluster) C /\
   machine_true example_cluster 2 jobs (heavy_edge example_cluster) C1.
 Proof.
-  intros Small. destruct (finite_choice 2 (fun i a => shortest_iteration example_cluster (jobs i) a))
+  intros Small. destruct (finite_choice 0 2 (fun i a => shortest_iteration example_cluster (jobs i) a))
     as (least & Short).
   { intros i Hi. destruct (Small i Hi) as (HJ & Fits & _). apply shortest_of; [exact HJ|cbn; lia]. }
   assert (R0 : forall p, exists C, srpt_completions 2 (arrivals jobs) p C).
@@ -2529,7 +2424,7 @@ Qed.
 Lemma example_longest jobs : small_jobs jobs ->
   exists most, forall i, (i < 2)%nat -> longest_iteration example_cluster (jobs i) (most i).
 Proof.
-  intros Small. apply (finite_choice 2 (fun i a => longest_iteration example_cluster (jobs i) a)). intros i Hi.
+  intros Small. apply (finite_choice 0 2 (fun i a => longest_iteration example_cluster (jobs i) a)). intros i Hi.
   destruct (Small i Hi) as (HJ & Fits & _), (shortest_of example_cluster (jobs i) HJ) as (a & (x & P & _) & _);
     [cbn; lia|].
   apply longest_exists; [exact HJ|now exists x].
@@ -2540,6 +2435,33 @@ Lemma example_run jobs tau tick C : small_jobs jobs -> clock tick -> exists A,
 Proof.
   intros Small Tick. apply run_exists; [exact Tick|]. intros i Hi. destruct (Small i Hi) as (_ & Fits & _). cbn. lia.
 Qed.
+
+(* All that a theorem about schedules can ask for; other is the schedule of A-SRPT itself. *)
+Lemma example_case jobs tau tick : small_jobs jobs -> clock tick -> exists least most C C1 A,
+  example_setting jobs least /\ (forall i, (i < 2)%nat -> longest_iteration example_cluster (jobs i) (most i)) /\
+  widest 2 jobs < INR (all_gpus example_cluster) /\
+  machine_predicted example_cluster 2 jobs (heavy_edge example_cluster) C /\
+  machine_true example_cluster 2 jobs (heavy_edge example_cluster) C1 /\
+  asrpt example_cluster 2 jobs (heavy_edge example_cluster) (in_order example_cluster) tau (3 / 2) tick C A /\
+  cluster_schedule example_cluster 2 jobs (planned jobs A).
+Proof.
+  intros Small Tick. destruct (example_instance jobs Small) as (least & C & C1 & Given & Wide & HC & HC1).
+  destruct (example_longest jobs Small) as (most & Long), (example_run jobs tau tick C Small Tick) as (A & HA).
+  exists least, most, C, C1, A. do 6 (split; [assumption|]).
+  apply (run_schedule _ _ _ _ _ least _ _ _ _ _ Given HA).
+  intros i Hi. now apply (completed_after_arrival 2 (arrivals jobs) _ C i HC).
+Qed.
+
+Ltac take_case jobs tau tick :=
+  let Case := fresh in
+  assert (Case := example_case jobs tau tick ltac:(auto using example_jobs_small, unit_jobs_small)
+    ltac:(auto using clock_always, clock_slots));
+  destruct Case as (least & most & C & C1 & A & Given & Long & Wide & HC & HC1 & HA & Schedule).
+(* The hypotheses of a theorem can be met by such a case, and job 1. *)
+Ltac met_by_case jobs tau tick :=
+  let H := fresh in
+  intros H; take_case jobs tau tick; unfold example_setting in *; pose proof (proj2 example_fast) as Fast;
+  assert (Tau : 0 <= tau) by lra; pose proof Nat.lt_1_2 as Job; eapply H; try eassumption; intros; cbn; lra.
 
 (* -- the claims about schedules -- *)
 
@@ -2624,11 +2546,8 @@ Qed.
 
 Example pending_order_met : can_be_met pending_order.
 Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  apply (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs (1 / 2) (3 / 2)
-    always C A 0%nat 1%nat HC HA); try lia.
+  intros H. take_case example_jobs (1 / 2) always.
+  apply (H _ _ _ 2%nat example_jobs _ _ _ C A 0%nat 1%nat HC HA); try lia.
   apply (together_in_order 2 (arrivals example_jobs) _ C 0 0 1) with (2 := HC); auto;
     [|now apply (example_larger least)].
   intros i Hi. now apply (predicted_nonneg _ _ _ _ _ _ Given).
@@ -2652,11 +2571,9 @@ Qed.
 
 Example larger_later_together_met : can_be_met larger_later_together.
 Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least (1 / 2)
-    (3 / 2) always C A 0 0%nat 1%nat Given ltac:(reflexivity) HC HA Nat.lt_0_2 Nat.lt_1_2 (example_larger least Given)).
+  intros H. take_case example_jobs (1 / 2) always.
+  exact (H _ _ _ 2%nat example_jobs least _ _ _ C A 0 0%nat 1%nat Given ltac:(reflexivity) HC HA Nat.lt_0_2 Nat.lt_1_2
+    (example_larger least Given)).
 Qed.
 
 (* Claim asrpt/eq-3-half-open: A-SRPT's schedule satisfies eqs. (1) and (2), and eq. (3) with
@@ -2670,13 +2587,7 @@ Proof.
 Qed.
 
 Example eq_3_half_open_met : can_be_met eq_3_half_open.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least _ _ _ C A
-    Given HC HA).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-1-continuous: OPT_A1 <= rho OPT_A if B_intra >= B_inter / g. other is any schedule of A. *)
 Theorem lemma_1_continuous c mapping select n jobs least C other :
@@ -2689,14 +2600,7 @@ Proof.
 Qed.
 
 Example lemma_1_continuous_met : can_be_met lemma_1_continuous.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  pose proof (eq_3_half_open _ _ _ _ _ _ _ _ _ C A Given HC HA) as Schedule.
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least C1 _ Given
-    (proj2 example_fast) HC1 Schedule).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-1-any-bandwidth: the same for all bandwidths, with alpha_i^max the longest iteration. *)
 Theorem lemma_1_any_bandwidth c mapping select n jobs least most C other : setting c mapping select n jobs least ->
@@ -2709,15 +2613,7 @@ Proof.
 Qed.
 
 Example lemma_1_any_bandwidth_met : can_be_met lemma_1_any_bandwidth.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  pose proof (eq_3_half_open _ _ _ _ _ _ _ _ _ C A Given HC HA) as Schedule.
-  destruct (example_longest _ example_jobs_small) as (most & Long).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least most C1 _
-    Given Long HC1 Schedule).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-3-exact: OPT_A~1 <= OPT_A1 + I (overestimates) - (underestimates), for all bandwidths. *)
 Theorem lemma_3_exact c mapping select n jobs least C' C : setting c mapping select n jobs least ->
@@ -2728,18 +2624,14 @@ Theorem lemma_3_exact c mapping select n jobs least C' C : setting c mapping sel
     - sum n (fun i => if Rlt_dec (predicted (jobs i)) (iterations (jobs i)) then part i else 0).
 Proof.
   intros Given H' H. pose proof Given as (_ & _ & _ & Jobs).
-  destruct (finite_choice n (fun i a => longest_iteration c (jobs i) a)) as (most & M).
+  destruct (finite_choice 0 n (fun i a => longest_iteration c (jobs i) a)) as (most & M).
   { intros i Hi. destruct (Jobs i Hi) as (HJ & _ & ((x & P & _) & _) & _).
     apply longest_exists; [exact HJ|now exists x]. }
   apply (lemma_3 c mapping select n jobs least most Given); auto. intros i x Hi P. now apply M.
 Qed.
 
 Example lemma_3_exact_met : can_be_met lemma_3_exact.
-Proof.
-  intros H. destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least C C1 Given
-    HC HC1).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-3-continuous: OPT_A~1 <= OPT_A1 + I g^max alpha^max / G epsilon if B_intra >= B_inter / g. *)
 Theorem lemma_3_continuous c mapping select n jobs least C' C :
@@ -2753,11 +2645,7 @@ Proof.
 Qed.
 
 Example lemma_3_continuous_met : can_be_met lemma_3_continuous.
-Proof.
-  intros H. destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least C C1 Given
-    (proj2 example_fast) HC HC1).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 Section EqTwelve.
 Variables (c : cluster) (mapping : mapper) (select : selector) (n : nat) (jobs : nat -> job) (least most : nat -> R).
@@ -2825,14 +2713,7 @@ Proof.
 Qed.
 
 Example eq_12_met : can_be_met eq_12.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least (1 / 2) _ C
-    A 1%nat Given (proj2 example_fast) Wide
-    ltac:(lra) HC HA Nat.lt_1_2).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/eq-12-sharper: for all bandwidths and G, with G - g^max + 1 and alpha_i^max the longest iteration. *)
 Theorem eq_12_sharper c mapping select n jobs least most tau comm_heavy C A i :
@@ -2850,15 +2731,7 @@ Proof.
 Qed.
 
 Example eq_12_sharper_met : can_be_met eq_12_sharper.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  destruct (example_longest _ example_jobs_small) as (most & Long).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least most
-    (1 / 2) _ C A 1%nat Given Long
-    ltac:(lra) HC HA Nat.lt_1_2).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-2-continuous: with B_intra >= B_inter / g and G > g^max, Gamma_A is at most
    (1 + tau + rho G / (G - g^max)) OPT_A~1 + I g^max alpha^max / (G - g^max) epsilon + rho OPT_A, where OPT_A stands
@@ -2879,15 +2752,7 @@ Proof.
 Qed.
 
 Example lemma_2_continuous_met : can_be_met lemma_2_continuous.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  pose proof (eq_3_half_open _ _ _ _ _ _ _ _ _ C A Given HC HA) as Schedule.
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least (1 / 2) _ C
-    A _ Given (proj2 example_fast) Wide
-    ltac:(lra) HC HA Schedule).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-2-sharper: for all bandwidths and G, with G - g^max + 1 and alpha_i^max the longest iteration. *)
 Theorem lemma_2_sharper c mapping select n jobs least most tau comm_heavy C A other :
@@ -2907,16 +2772,7 @@ Proof.
 Qed.
 
 Example lemma_2_sharper_met : can_be_met lemma_2_sharper.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  pose proof (eq_3_half_open _ _ _ _ _ _ _ _ _ C A Given HC HA) as Schedule.
-  destruct (example_longest _ example_jobs_small) as (most & Long).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least most
-    (1 / 2) _ C A _ Given Long
-    ltac:(lra) HC HA Schedule).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/thm-1-continuous: with B_intra >= B_inter / g, G > g^max and n_i >= 1, Gamma_A is at most Theorem 1's
    multiple of OPT_A. other is any schedule of A. *)
@@ -2936,15 +2792,7 @@ Proof.
 Qed.
 
 Example thm_1_continuous_met : can_be_met thm_1_continuous.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  pose proof (eq_3_half_open _ _ _ _ _ _ _ _ _ C A Given HC HA) as Schedule.
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least (1 / 2) _ C
-    A _ Given (proj2 example_fast) Wide
-    ltac:(intros; cbn; lra) ltac:(lra) HC HA Schedule).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/thm-1-sharper: for all bandwidths and G, with G - g^max + 1 and alpha_i^max the longest iteration. *)
 Theorem thm_1_sharper c mapping select n jobs least most tau comm_heavy C A other :
@@ -2964,16 +2812,7 @@ Proof.
 Qed.
 
 Example thm_1_sharper_met : can_be_met thm_1_sharper.
-Proof.
-  intros H.
-  destruct (example_instance _ example_jobs_small) as (least & C & C1 & Given & Wide & HC & HC1).
-  destruct (example_run example_jobs (1 / 2) always C example_jobs_small clock_always) as (A & HA).
-  pose proof (eq_3_half_open _ _ _ _ _ _ _ _ _ C A Given HC HA) as Schedule.
-  destruct (example_longest _ example_jobs_small) as (most & Long).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat example_jobs least most
-    (1 / 2) _ C A _ Given Long
-    ltac:(intros; cbn; lra) ltac:(lra) HC HA Schedule).
-Qed.
+Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* -- slots of one second -- *)
 
@@ -3068,16 +2907,11 @@ Qed.
 
 Example lemma_2_all_slots_met : can_be_met lemma_2_all_slots.
 Proof.
-  intros H. destruct (example_instance _ unit_jobs_small) as (least & C' & _ & Given & Wide & HC' & _).
-  destruct (example_run unit_jobs 0 slot_times C' unit_jobs_small clock_slots) as (A' & HA').
-  pose proof (eq_3_half_open _ _ _ _ _ _ _ _ _ C' A' Given HC' HA') as Schedule.
-  destruct (slot_schedules 2 (arrivals unit_jobs)
+  intros H. take_case unit_jobs 0 slot_times. destruct (slot_schedules 2 (arrivals unit_jobs)
     (virtual_seconds example_cluster unit_jobs (heavy_edge example_cluster) (fun i => predicted (unit_jobs i))))
-      as (C & HC).
-  destruct (example_run unit_jobs 0 slot_times C unit_jobs_small clock_slots) as (A & HA).
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat unit_jobs least _ C A _ Given
-    (proj2 example_fast) Wide
-    unit_jobs_whole HC HA Schedule).
+    as (C' & HC').
+  destruct (example_run unit_jobs 0 slot_times C' unit_jobs_small clock_slots) as (A' & HA').
+  exact (H _ _ _ 2%nat unit_jobs _ _ C' A' _ Given (proj2 example_fast) Wide unit_jobs_whole HC' HA' Schedule).
 Qed.
 
 (* Claim asrpt/thm-1-starts-in-slots: with the virtual machine in continuous time, jobs that take whole slots and start
@@ -3116,11 +2950,4 @@ Proof.
 Qed.
 
 Example thm_1_starts_in_slots_met : can_be_met thm_1_starts_in_slots.
-Proof.
-  intros H. destruct (example_instance _ unit_jobs_small) as (least & C & _ & Given & Wide & HC & _).
-  destruct (example_run unit_jobs 0 slot_times C unit_jobs_small clock_slots) as (A & HA).
-  pose proof (eq_3_half_open _ _ _ _ _ _ _ _ _ C A Given HC HA) as Schedule.
-  exact (H example_cluster (heavy_edge example_cluster) (in_order example_cluster) 2%nat unit_jobs least _ C A _ Given
-    (proj2 example_fast) Wide
-    ltac:(intros; cbn; lra) unit_jobs_whole HC HA Schedule).
-Qed.
+Proof. pose proof unit_jobs_whole as Whole. met_by_case unit_jobs 0 slot_times. Qed.

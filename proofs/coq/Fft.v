@@ -4,49 +4,6 @@ From Hetopt Require Import Sums Hypotheses.
 Import ListNotations.
 Open Scope R_scope.
 
-(* GPUs and rounds are natural numbers. *)
-Fixpoint nsum (n : nat) (f : nat -> nat) : nat := match n with O => O | S n => (nsum n f + f n)%nat end.
-
-Section NaturalSums.
-Local Open Scope nat_scope.
-
-Lemma nsum_le n f g : (forall i, i < n -> f i <= g i) -> nsum n f <= nsum n g.
-Proof. induction n; intros H; cbn; [lia|]. pose proof (H n). assert (nsum n f <= nsum n g) by auto. lia. Qed.
-Lemma nsum_ext n f g : (forall i, i < n -> f i = g i) -> nsum n f = nsum n g.
-Proof. intros H. apply Nat.le_antisymm; apply nsum_le; intros i I; rewrite (H i I); auto. Qed.
-Lemma nsum_plus n f g : nsum n (fun i => f i + g i) = nsum n f + nsum n g.
-Proof. induction n; cbn; lia. Qed.
-Lemma nsum_mult n c f : nsum n (fun i => c * f i) = c * nsum n f.
-Proof. induction n; cbn; lia. Qed.
-Lemma nsum_zero n f : (forall i, i < n -> f i = 0) -> nsum n f = 0.
-Proof. induction n; intros H; cbn; [reflexivity|]. rewrite IHn, H; auto. Qed.
-Lemma nsum_swap n m (f : nat -> nat -> nat) :
-  nsum n (fun i => nsum m (f i)) = nsum m (fun j => nsum n (fun i => f i j)).
-Proof. induction n; cbn; [symmetry; now apply nsum_zero|]. now rewrite IHn, <- nsum_plus. Qed.
-Lemma nsum_app m p f : nsum (m + p) f = nsum m f + nsum p (fun v => f (m + v)).
-Proof. induction p; [rewrite Nat.add_0_r; cbn; lia|]. rewrite Nat.add_succ_r. cbn. lia. Qed.
-(* one entry differs *)
-Lemma nsum_one n f g a : a < n -> (forall i, i < n -> i <> a -> f i = g i) -> nsum n f + g a = nsum n g + f a.
-Proof.
-  induction n; intros Ha H; [lia|]; cbn. destruct (Nat.eq_dec a n) as [->|D].
-  - rewrite (nsum_ext n f g); [lia|]. intros; apply H; lia.
-  - pose proof (H n). assert (nsum n f + g a = nsum n g + f a) by (apply IHn; auto; lia). lia.
-Qed.
-Lemma nsum_term n f a : a < n -> f a <= nsum n f.
-Proof.
-  induction n; cbn; intros Ha; [lia|]. destruct (Nat.eq_dec a n) as [->|]; [lia|]. specialize (IHn ltac:(lia)).
-  lia.
-Qed.
-Lemma nsum_pos n f : 0 < nsum n f -> exists a, a < n /\ 0 < f a.
-Proof.
-  induction n; cbn; intros H; [lia|]. destruct (Nat.eq_dec (f n) 0) as [Z|P]; [|exists n; lia].
-  destruct IHn as (a & L & P); [lia|]. exists a; lia.
-Qed.
-Lemma INR_nsum n f : INR (nsum n f) = sum n (fun i => INR (f i)).
-Proof. induction n; cbn [nsum sum]; [reflexivity|]. now rewrite plus_INR, IHn. Qed.
-
-End NaturalSums.
-
 (* ---- Section 2.2: moves between GPU types ---- *)
 
 Section Moves.
@@ -140,7 +97,7 @@ Qed.
 Lemma minutes_of_cycles c : minutes_moving (S c * 10) + 2 = 4 * S c.
 Proof.
   induction c as [|c IH]; [reflexivity|]. unfold minutes_moving in *.
-  replace (S (S c) * 10) with (S c * 10 + 10) by lia. rewrite nsum_app.
+  replace (S (S c) * 10) with (S c * 10 + 10) by lia. rewrite nsum_append.
   rewrite (nsum_ext 10 _ (fun v => if is_moving (10 + v) then 1 else 0)).
   2:{ intros v _. rewrite <- (is_moving_again c (10 + v)) by lia.
       now replace (S c * 10 + v) with (10 + v + c * 10) by lia. }
@@ -573,40 +530,6 @@ Qed.
 Example gap_twice_met : can_be_met gap_twice.
 Proof. intros H. apply (H 1). lra. Qed.
 
-(* ---- Finite sets of tables ---- *)
-
-(* All functions on 0..n-1 with values in a list. *)
-Fixpoint functions {A} (a0 : A) (values : list A) (n : nat) : list (nat -> A) :=
-  match n with
-  | O => [fun _ => a0]
-  | S n => flat_map (fun f => map (fun a j => if Nat.eqb j n then a else f j) values) (functions a0 values n)
-  end.
-
-Lemma functions_all {A} (a0 : A) values (agree : A -> A -> Prop) n f :
-  (forall j, (j < n)%nat -> exists a, In a values /\ agree a (f j)) ->
-  exists g, In g (functions a0 values n) /\ forall j, (j < n)%nat -> agree (g j) (f j).
-Proof.
-  induction n as [|n IH]; intros H.
-  - exists (fun _ => a0). split; [now left|lia].
-  - destruct IH as (g & G & Ag); [intros; apply H; lia|]. destruct (H n ltac:(lia)) as (a & A1 & A2).
-    exists (fun j => if Nat.eqb j n then a else g j). split.
-    + cbn. apply in_flat_map. exists g; split; [auto|]. apply in_map_iff. exists a; auto.
-    + intros j Hj. destruct (Nat.eqb_spec j n) as [->|D]; [auto|apply Ag; lia].
-Qed.
-
-Lemma least_in_list {A} (P : A -> Prop) (f : A -> R) l :
-  (exists a, In a l /\ P a) -> exists a, P a /\ forall b, In b l -> P b -> f a <= f b.
-Proof.
-  induction l as [|a l IH]; intros (b & B & Pb); [destruct B|].
-  destruct (classic (exists b, In b l /\ P b)) as [E|E].
-  - destruct (IH E) as (m & M & Least). destruct (classic (P a)) as [Pa|Pa].
-    + destruct (Rle_lt_dec (f a) (f m)).
-      * exists a; split; auto. intros c [<-|C] Pc; [lra|]. specialize (Least c C Pc). lra.
-      * exists m; split; auto. intros c [<-|C] Pc; [lra|auto].
-    + exists m; split; auto. intros c [<-|C] Pc; [tauto|auto].
-  - destruct B as [<-|B]; [|exfalso; eauto]. exists a; split; auto. intros c [<-|C] Pc; [lra|exfalso; eauto].
-Qed.
-
 (* ---- The program of a round: equations (1), (6) and (7) ---- *)
 
 (* x_j^i = 1 if job j runs on type i, else 0. *)
@@ -697,13 +620,6 @@ Proof.
     + destruct (Bin j i J I); auto.
 Qed.
 
-Lemma nsum_at m a c : a < m -> nsum m (fun i => if i =? a then c else 0) = c.
-Proof.
-  intros A. pose proof (nsum_one m (fun i => if i =? a then c else 0) (fun _ => 0) a A) as H. cbv beta in H.
-  rewrite Nat.eqb_refl, (nsum_zero m (fun _ => 0)), Nat.add_0_r in H by auto. apply H.
-  intros i _ N. now destruct (Nat.eqb_spec i a).
-Qed.
-
 Lemma moved_keeps x j h : packing x -> j < n -> h < k -> runs x j = 1 -> can j h -> on x h + d j <= Y h ->
   packing (moved j h x) /\ used (moved j h x) = used x.
 Proof.
@@ -760,14 +676,15 @@ Lemma least_plan (P : table -> Prop) (f : table -> R) :
   (exists x, P x) -> exists x, P x /\ forall y, P y -> (f x <= f y)%R.
 Proof.
   intros Same Pack (x & Px).
-  set (all := functions (fun _ => 0) (functions 0 [0; 1] k) n).
+  set (all := functions (fun _ => 0) (fun _ => functions 0 (fun _ => [0; 1]) k) n).
   assert (All : forall y, packing y -> exists z, In z all /\ agree z y).
   { intros y Py.
-    destruct (functions_all (fun _ => 0) (functions 0 [0; 1] k) (fun u v => forall i, i < k -> u i = v i) n y)
-      as (z & Z & A); [|exists z; split; auto; intros j i J I; apply A; auto].
-    intros j J. apply (functions_all 0 [0; 1] eq k (y j)). intros i I. exists (y j i). split; [|reflexivity].
+    destruct (functions_agree (fun _ => 0) (fun _ => functions 0 (fun _ => [0; 1]) k)
+      (fun u v => forall i, i < k -> u i = v i) n y) as (z & Z & A);
+      [|exists z; split; auto; intros j i J I; apply A; auto].
+    intros j J. apply functions_complete. intros i I.
     destruct (binary y Py j i J I) as [->| ->]; cbn; auto. }
-  destruct (least_in_list P f all) as (m & M & Least).
+  destruct (least_of_list all P f) as (m & _ & M & Least).
   { destruct (All x (Pack x Px)) as (z & Z & A). exists z. split; auto. apply (Same x); auto.
     intros j i J I. symmetry. auto. }
   exists m. split; [auto|]. intros y Py. destruct (All y (Pack y Py)) as (z & Z & A).
@@ -844,7 +761,7 @@ Proof.
   intros F. destruct (fft_plan_full c x F) as ([Bin One Cap Mem] & _). repeat split; auto.
   intros j J. destruct (Nat.eq_dec (runs x j) 0) as [Z|P].
   - left. intros i I. pose proof (nsum_term k (x j) i I). unfold runs in Z. lia.
-  - right. destruct (nsum_pos k (x j)) as (i & I & V); [unfold runs in P; lia|]. exists i.
+  - right. destruct (nsum_positive k (x j)) as (i & I & V); [unfold runs in P; lia|]. exists i.
     destruct (Bin j i J I) as [E|E]; [lia|]. split; auto. split; auto. intros h H N.
     pose proof (nsum_one k (x j) (fun a => if a =? h then 0 else x j a) h H) as S. cbn in S. rewrite Nat.eqb_refl in S.
     specialize (S ltac:(intros a _ A; destruct (Nat.eqb_spec a h); [lia|auto])).
@@ -1017,16 +934,14 @@ Proof.
       destruct (Nat.eq_dec (runs k x j) 0) as [Z|N]; [|nia]. exfalso. apply All. exists j.
       split; [apply in_seq; lia|auto]. }
   right.
-  destruct (least_in_list (fun j => In j (seq 0 n) /\ runs k x j = 0) (fun j => INR (d j)) (seq 0 n))
-    as (j & (J & Wait) & Least).
-  { destruct W as (j & J & Wait). exists j. auto. }
+  destruct (least_of_list (seq 0 n) (fun j => runs k x j = 0) (fun j => INR (d j)) W) as (j & J & Wait & Least).
   apply in_seq in J. exists j. split; [lia|].
   destruct (Pow j ltac:(lia)) as (e & E).
   apply Nat.le_antisymm; [apply used_bound; eauto|].
   rewrite (used_split (d j)). apply Nat.add_le_mono.
   2:{ apply nsum_le; intros a A. destruct (Nat.leb_spec (d j) (d a)) as [|L]; [lia|].
       destruct (Nat.eq_dec (runs k x a) 0) as [Z|N]; [|nia]. exfalso.
-      assert (Ia : In a (seq 0 n)) by (apply in_seq; lia). specialize (Least a Ia (conj Ia Z)).
+      assert (Ia : In a (seq 0 n)) by (apply in_seq; lia). specialize (Least a Ia Z).
       apply INR_le in Least. lia. }
   (* when j found no type, only gangs of at least d j GPUs were placed *)
   assert (Ij : In j order) by (apply In_n; lia). apply in_split in Ij as (l1 & l2 & Order).
@@ -1556,7 +1471,7 @@ Proof.
   { assert (Able : forall i, (i < k)%nat -> y j i <> 0%nat -> 0 < theta j i / unit j).
     { intros i I V. apply Rdiv_lt_0_compat; [apply Theta; auto|auto]. apply NNPP; intros N.
       now apply (memory _ _ _ _ _ _ (proj1 Fy)) in N. }
-    destruct (nsum_pos k (y j)) as (i & I & V); [unfold runs in Ry; lia|].
+    destruct (nsum_positive k (y j)) as (i & I & V); [unfold runs in Ry; lia|].
     apply Rlt_le_trans with (theta j i / unit j * INR (y j i)).
     - apply Rmult_lt_0_compat; [apply Able; lia|now apply (lt_INR 0)].
     - apply (sum_term k (fun h => theta j h / unit j * INR (y j h))); [|auto]. intros h H.
@@ -1628,50 +1543,42 @@ Qed.
 (* ---- Schedules: Theorem 4.2, mu, the unit of work, and the fair progress ---- *)
 
 (* The largest f i of the types i < k in us; 0 if there is none. *)
-Fixpoint largest (k : nat) (us : nat -> bool) (f : nat -> R) : R :=
-  match k with O => 0 | S k => if us k then Rmax (largest k us f) (f k) else largest k us f end.
+Definition largest_in (k : nat) (us : nat -> bool) (f : nat -> R) : R := largest k (fun i => if us i then f i else 0).
 (* The last type that attains it. *)
 Fixpoint best (k : nat) (us : nat -> bool) (f : nat -> R) : nat :=
   match k with
   | O => O
-  | S k => if us k then (if Rle_dec (largest k us f) (f k) then k else best k us f) else best k us f
+  | S k => if us k then (if Rle_dec (largest_in k us f) (f k) then k else best k us f) else best k us f
   end.
 
-Lemma largest_nonneg k us f : 0 <= largest k us f.
-Proof. induction k; cbn; [lra|]. destruct (us k); [|auto]. eapply Rle_trans; [apply IHk|apply Rmax_l]. Qed.
+Lemma largest_in_ge k us f i : (i < k)%nat -> us i = true -> f i <= largest_in k us f.
+Proof. intros I U. generalize (largest_ge k (fun i => if us i then f i else 0) i I). cbn. now rewrite U. Qed.
 
-Lemma largest_ge k us f i : (i < k)%nat -> us i = true -> f i <= largest k us f.
+Lemma best_spec k us f : 0 < largest_in k us f ->
+  (best k us f < k)%nat /\ us (best k us f) = true /\ f (best k us f) = largest_in k us f.
 Proof.
-  induction k; cbn; intros I U; [lia|]. destruct (Nat.eq_dec i k) as [->|N]; [rewrite U; apply Rmax_r|].
-  specialize (IHk ltac:(lia) U). destruct (us k); [|auto]. eapply Rle_trans; [apply IHk|apply Rmax_l].
-Qed.
-
-Lemma best_spec k us f : 0 < largest k us f ->
-  (best k us f < k)%nat /\ us (best k us f) = true /\ f (best k us f) = largest k us f.
-Proof.
-  induction k; cbn; intros P; [lra|]. destruct (us k) eqn:U.
-  - destruct (Rle_dec (largest k us f) (f k)) as [L|L]; [rewrite Rmax_right by auto; auto|].
+  induction k; cbn; intros P; [lra|]. fold (largest_in k us f) in *. destruct (us k) eqn:U.
+  - destruct (Rle_dec (largest_in k us f) (f k)) as [L|L]; [rewrite Rmax_right by auto; auto|].
     rewrite Rmax_left in * by lra. destruct (IHk P) as (A & B & C). auto.
-  - destruct (IHk P) as (A & B & C). auto.
+  - rewrite Rmax_left in * by apply largest_nonneg. destruct (IHk P) as (A & B & C). auto.
 Qed.
 
-Lemma largest_le k us f g : (forall i, (i < k)%nat -> us i = true -> f i <= g i) -> largest k us f <= largest k us g.
+Lemma largest_in_le k us f g : (forall i, (i < k)%nat -> us i = true -> f i <= g i) ->
+  largest_in k us f <= largest_in k us g.
 Proof.
-  induction k; cbn; intros H; [lra|]. assert (largest k us f <= largest k us g) by auto.
-  destruct (us k) eqn:U; [|auto].
-  apply Rmax_lub; [eapply Rle_trans; [|apply Rmax_l]|eapply Rle_trans; [|apply Rmax_r]]; auto.
+  intros H. apply largest_le; [apply largest_nonneg|]. intros i I. destruct (us i) eqn:U; [|apply largest_nonneg].
+  apply Rle_trans with (g i); [auto|now apply largest_in_ge].
 Qed.
 
-Lemma largest_scal k us f u : 0 < u -> largest k us (fun i => u * f i) = u * largest k us f.
-Proof. intros P. induction k; cbn; [ring|]. rewrite IHk. destruct (us k); [|auto]. apply RmaxRmult; lra. Qed.
-
-(* The smallest natural number that is at least r, for r > -1. *)
-Definition ceiling (r : R) : nat := Z.to_nat (- Int_part (- r)).
-
-Lemma ceiling_above r : r <= INR (ceiling r).
+Lemma largest_in_scal k us f u : 0 < u -> largest_in k us (fun i => u * f i) = u * largest_in k us f.
 Proof.
-  destruct (base_Int_part (- r)) as (A & _). unfold ceiling. rewrite INR_IZR_INZ.
-  apply Rle_trans with (IZR (- Int_part (- r))); [rewrite opp_IZR; lra|]. apply IZR_le. lia.
+  intros P. unfold largest_in. induction k; cbn; [ring|]. rewrite IHk, <- RmaxRmult by lra.
+  destruct (us k); [auto|now rewrite Rmult_0_r].
+Qed.
+
+Lemma ceiling_above r : r <= INR (Z.to_nat (ceiling r)).
+Proof.
+  rewrite INR_IZR_INZ. apply Rle_trans with (IZR (ceiling r)); [apply ceiling_spec|]. apply IZR_le. lia.
 Qed.
 
 Section Schedules.
@@ -1720,21 +1627,21 @@ Lemma running x t j : schedule x -> (j < n)%nat -> runs k (x t) j <> 0%nat ->
   runs k (x t) j = 1%nat /\ exists i, (i < k)%nat /\ x t j i = 1%nat /\ present x t j = true /\ usable j i = true.
 Proof.
   intros S J N. destruct (S t) as [Bin One _ Mem]. split; [specialize (One j J); lia|].
-  destruct (nsum_pos k (x t j)) as (i & I & V); [unfold runs in N; lia|]. exists i.
+  destruct (nsum_positive k (x t j)) as (i & I & V); [unfold runs in N; lia|]. exists i.
   destruct (Bin j i J I) as [E|E]; [lia|]. repeat split; auto; apply not_false_is_true; intros U;
     rewrite Mem in E; auto; try lia; intros (A & B); congruence.
 Qed.
 
 (* A job runs in at most ceil(max_i W / theta^i) rounds. *)
-Definition most_rounds (j : nat) : nat := ceiling (largest k (usable j) (fun i => W j / theta j i)).
+Definition most_rounds (j : nat) : nat := Z.to_nat (ceiling (largest_in k (usable j) (fun i => W j / theta j i))).
 
 Lemma rounds_bound x j t : jobs_valid -> schedule x -> (j < n)%nat ->
   (nsum t (fun u => runs k (x u) j) <= most_rounds j)%nat.
 Proof.
   intros Valid S J. destruct (Valid j J) as (_ & PW & Speed). unfold most_rounds.
-  set (M := largest k (usable j) (fun i => W j / theta j i)).
+  set (M := largest_in k (usable j) (fun i => W j / theta j i)).
   assert (M0 : 0 <= M) by apply largest_nonneg. pose proof (ceiling_above M) as C.
-  enough ((nsum t (fun u => runs k (x u) j) <= ceiling M)%nat /\
+  enough ((nsum t (fun u => runs k (x u) j) <= Z.to_nat (ceiling M))%nat /\
     INR (nsum t (fun u => runs k (x u) j)) * W j <= M * done x t j) by tauto.
   induction t as [|t (R & Z)]; [cbn; unfold done; cbn; split; [lia|lra]|].
   unfold done. cbn [nsum sum]. fold (done x t j). pose proof (served_nonneg x t j Valid S J) as P.
@@ -1742,7 +1649,7 @@ Proof.
   destruct (Nat.eq_dec (runs k (x t) j) 0) as [E|E]; [rewrite E, Nat.add_0_r; split; [auto|nra]|].
   destruct (running x t j S J E) as (-> & i & I & X & Pres & U). specialize (Speed i I U).
   unfold present in Pres. apply andb_prop in Pres as (_ & Pres). destruct Rlt_dec as [L|]; [clear Pres|discriminate].
-  assert (Mi : W j / theta j i <= M) by (apply (largest_ge k (usable j) (fun i => W j / theta j i)); auto).
+  assert (Mi : W j / theta j i <= M) by (apply (largest_in_ge k (usable j) (fun i => W j / theta j i)); auto).
   assert (MP : 0 < M) by (eapply Rlt_le_trans; [|apply Mi]; now apply Rdiv_lt_0_compat).
   assert (T : theta j i <= served k (theta j) (of_job x j) t).
   { replace (theta j i) with (theta j i * INR (x t j i)) by (rewrite X; cbn; ring).
@@ -1753,7 +1660,7 @@ Proof.
     rewrite Rmult_assoc, Rinv_l in Mi; lra. }
   assert (Less : INR r < M) by (apply Rmult_lt_reg_r with (W j); nra).
   split.
-  - enough (r < ceiling M)%nat by lia. apply INR_lt. lra.
+  - enough (r < Z.to_nat (ceiling M))%nat by lia. apply INR_lt. lra.
   - rewrite plus_INR. cbn [INR]. nra.
 Qed.
 
@@ -1761,7 +1668,7 @@ Lemma nsum_const_le m c f : (forall v, (v < m)%nat -> (c <= f v)%nat) -> (m * c 
 Proof. induction m; cbn; intros H; [lia|]. specialize (H m ltac:(lia)) as Last. specialize (IHm ltac:(auto)). lia. Qed.
 
 Lemma nsum_shift s m f : (nsum m (fun v => f (s + v)%nat) <= nsum (s + m) f)%nat.
-Proof. induction m; [cbn; lia|]. rewrite Nat.add_succ_r. cbn. lia. Qed.
+Proof. rewrite nsum_append. lia. Qed.
 
 (* Claim fft/thm-4.2-packed: if in no round a waiting job fits on the idle GPUs, then wait_j sum_i max(0, Y_i - d_j +
    1) <= sum_{l <> j} d_l ceil(max_i W_l / theta_l^i), on the left over the types that j can use, on the right over
@@ -1821,10 +1728,10 @@ Qed.
 (* The estimates of tau_j - a_j with m jobs. hetopt: p_j max(1, d_j m / sum_i Y_i), p_j the rounds on the fastest
    type. *)
 Definition fair_fastest (m j : nat) : R :=
-  W j / largest k (usable j) (theta j) * Rmax 1 (INR (d j) * INR m / INR (nsum k Y)).
+  W j / largest_in k (usable j) (theta j) * Rmax 1 (INR (d j) * INR m / INR (nsum k Y)).
 (* As printed, on Y_i / m GPUs of each type, without preemption: the least W_j / theta_j^i max(1, d_j m / Y_i). *)
 Definition crowd (m j i : nat) : R := Rmax 1 (INR (d j) * INR m / INR (Y i)).
-Definition fair_part (m j : nat) : R := W j / largest k (usable j) (fun i => theta j i / crowd m j i).
+Definition fair_part (m j : nat) : R := W j / largest_in k (usable j) (fun i => theta j i / crowd m j i).
 (* The type with the least. *)
 Definition home (m j : nat) : nat := best k (usable j) (fun i => theta j i / crowd m j i).
 
@@ -1840,14 +1747,14 @@ Qed.
 Definition runnable (j : nat) : Prop := exists i, (i < k)%nat /\ usable j i = true.
 
 Lemma largest_pos j f : runnable j -> (forall i, (i < k)%nat -> usable j i = true -> 0 < f i) ->
-  0 < largest k (usable j) f.
-Proof. intros (i & I & U) H. eapply Rlt_le_trans; [apply (H i I U)|]. now apply largest_ge. Qed.
+  0 < largest_in k (usable j) f.
+Proof. intros (i & I & U) H. eapply Rlt_le_trans; [apply (H i I U)|]. now apply largest_in_ge. Qed.
 
 Lemma crowd_ge m j i : 1 <= crowd m j i.
 Proof. apply Rmax_l. Qed.
 
 Lemma part_speed_pos j m : jobs_valid -> (j < n)%nat -> runnable j ->
-  0 < largest k (usable j) (fun i => theta j i / crowd m j i).
+  0 < largest_in k (usable j) (fun i => theta j i / crowd m j i).
 Proof.
   intros Valid J R. apply largest_pos; [auto|]. intros i I U. apply Rdiv_lt_0_compat; [now apply (Valid j J)|].
   pose proof (crowd_ge m j i). lra.
@@ -1864,14 +1771,14 @@ Lemma fair_monotone m m' j : jobs_valid -> (j < n)%nat -> runnable j -> (m' <= m
   0 < fair_fastest m' j <= fair_fastest m j /\ 0 < fair_part m' j <= fair_part m j.
 Proof.
   intros Valid J R L. destruct (Valid j J) as (_ & PW & Speed). unfold fair_fastest, fair_part.
-  assert (P : 0 < W j / largest k (usable j) (theta j)) by (apply Rdiv_lt_0_compat; [|apply largest_pos]; auto).
+  assert (P : 0 < W j / largest_in k (usable j) (theta j)) by (apply Rdiv_lt_0_compat; [|apply largest_pos]; auto).
   pose proof (crowd_le (d j) m m' (nsum k Y) L). pose proof (Rmax_l 1 (INR (d j) * INR m' / INR (nsum k Y))).
   split; split.
   - apply Rmult_lt_0_compat; lra.
   - apply Rmult_le_compat_l; lra.
   - apply Rdiv_lt_0_compat; [auto|now apply part_speed_pos].
   - apply Rmult_le_compat_l; [lra|]. apply Rinv_le_contravar; [now apply part_speed_pos|].
-    apply largest_le; intros i I U. pose proof (crowd_ge m' j i).
+    apply largest_in_le; intros i I U. pose proof (crowd_ge m' j i).
     apply Rmult_le_compat_l; [now apply Rlt_le, Speed|]. apply Rinv_le_contravar; [lra|]. now apply crowd_le.
 Qed.
 
@@ -1934,23 +1841,6 @@ Proof.
     + rewrite <- (sum_at k (home n j) (/ crowd n j (home n j)) B). right. apply sum_ext; intros i _.
       now destruct (Nat.eqb_spec i (home n j)) as [->|].
     + rewrite <- Rinv_1. apply Rinv_le_contravar; lra.
-Qed.
-
-(* f of n consecutive numbers modulo n *)
-Lemma nsum_cycle m s f : nsum m (fun v => f ((s + v) mod m)%nat) = nsum m f.
-Proof.
-  destruct m as [|m]; [reflexivity|]. assert (First : forall g p, nsum (S p) g = (g O + nsum p (fun v => g (S v)))%nat).
-  { intros g p. induction p as [|p IH]; [cbn; lia|]. cbn [nsum] in *. lia. }
-  induction s as [|s IH].
-  - apply nsum_ext; intros v V. rewrite Nat.add_0_l, Nat.mod_small; auto.
-  - rewrite <- IH. set (g := fun v => f ((s + v) mod S m)%nat).
-    assert (E : g (S m) = g O).
-    { unfold g. f_equal. rewrite <- (Nat.mod_add (s + 0) 1 (S m)) by lia. f_equal. lia. }
-    rewrite First. cbn [nsum]. pose proof (First g m) as G. cbn [nsum] in G.
-    rewrite (nsum_ext m _ (fun v => g (S (S v)))) by (intros v _; unfold g; f_equal; f_equal; lia).
-    pose proof (First (fun v => g (S v)) m) as G'. cbn [nsum] in G'.
-    replace (f ((S s + 0) mod S m)) with (g 1%nat) by (unfold g; f_equal; f_equal; lia).
-    lia.
 Qed.
 
 Lemma nsum_below m c : nsum m (fun v => if (v <? c)%nat then 1%nat else 0%nat) = Nat.min m c.
@@ -2017,7 +1907,8 @@ Proof.
   replace (fair_fastest n j) with (fair_part n j); [reflexivity|].
   destruct (home_spec n j Valid J (Runs j J)) as (B & U & V). destruct (Valid j J) as (_ & PW & Speed).
   specialize (Speed _ B U). pose proof (crowd_ge n j (home n j)) as C. unfold fair_part, fair_fastest.
-  replace (home n j) with 0%nat in * by lia. unfold crowd in *. rewrite One. cbn [largest nsum Nat.add]. rewrite U.
+  replace (home n j) with 0%nat in * by lia. unfold crowd, largest_in in *. rewrite One.
+  cbn [largest nsum Nat.add]. rewrite U.
   rewrite !Rmax_right with (x := 0); [field; lra|lra|]. apply Rlt_le, Rdiv_lt_0_compat; lra.
 Qed.
 
@@ -2068,9 +1959,9 @@ Lemma scaled_fair (own_part : bool) : (if own_part then fair_part else fair_fast
   (if own_part then fair_part else fair_fastest) k Y d W theta memory_suffices.
 Proof.
   do 2 (apply functional_extensionality; intro). destruct own_part; unfold fair_part, fair_fastest, W', theta'.
-  - rewrite <- (scaled u (W x0)) by lra. rewrite <- largest_scal by auto. do 2 f_equal.
+  - rewrite <- (scaled u (W x0)) by lra. rewrite <- largest_in_scal by auto. do 2 f_equal.
     apply functional_extensionality; intros i. unfold Rdiv; ring.
-  - f_equal. rewrite <- (scaled u (W x0)) by lra. now rewrite <- largest_scal.
+  - f_equal. rewrite <- (scaled u (W x0)) by lra. now rewrite <- largest_in_scal.
 Qed.
 
 Lemma scaled_rho fair x j : run_rho n k a W' theta' fair W' x j = run_rho n k a W theta fair W x j.

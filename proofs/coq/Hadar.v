@@ -7,30 +7,7 @@ From Hetopt Require Import Sums Hypotheses.
 Import ListNotations.
 Open Scope R_scope.
 
-(* -- Sums and finite searches -------------------------------------------------------------------------------------- *)
-
-Lemma sum_append n m f : sum (n + m) f = sum n f + sum m (fun i => f (n + i)%nat).
-Proof. induction m; cbn; [rewrite Nat.add_0_r|rewrite Nat.add_succ_r; cbn; rewrite IHm]; ring. Qed.
-
-Lemma sum_blocks n m f : sum (n * m) f = sum n (fun i => sum m (fun j => f (i * m + j)%nat)).
-Proof. induction n; [reflexivity|]. cbn [Nat.mul]. rewrite Nat.add_comm, sum_append, IHn. reflexivity. Qed.
-
-(* All functions from i < n to the values allowed for i; elsewhere they are d. *)
-Fixpoint functions {A} (d : A) (values : nat -> list A) (n : nat) : list (nat -> A) :=
-  match n with
-  | O => [fun _ => d]
-  | S n => flat_map (fun f => map (fun v i => if Nat.eqb i n then v else f i) (values n)) (functions d values n)
-  end.
-
-Lemma functions_complete {A} (d : A) values n f : (forall i, (i < n)%nat -> In (f i) (values i)) ->
-  exists g, In g (functions d values n) /\ forall i, (i < n)%nat -> g i = f i.
-Proof.
-  induction n; intros F; [exists (fun _ => d); split; [now left|lia]|].
-  destruct IHn as (g & G & E); [intros; apply F; lia|].
-  exists (fun i => if Nat.eqb i n then f n else g i); split.
-  - cbn. apply in_flat_map. exists g; split; auto. apply in_map_iff. exists (f n); split; auto.
-  - intros i I. destruct (Nat.eqb_spec i n) as [->|]; [reflexivity|]. apply E; lia.
-Qed.
+(* -- Finite searches ----------------------------------------------------------------------------------------------- *)
 
 Fixpoint product (n : nat) (f : nat -> nat) : nat := match n with O => 1%nat | S n => (product n f * f n)%nat end.
 
@@ -38,49 +15,6 @@ Lemma functions_length {A} (d : A) values n : length (functions d values n) = pr
 Proof.
   induction n; [reflexivity|]. cbn [functions product]. rewrite <- IHn. generalize (functions d values n) as l.
   induction l as [|f l IH]; [reflexivity|]. cbn [flat_map length]. rewrite app_length, map_length, IH. cbn. lia.
-Qed.
-
-Lemma finite_choice {A} (d : A) n (allowed : nat -> A -> Prop) : (forall i, (i < n)%nat -> exists v, allowed i v) ->
-  exists f, forall i, (i < n)%nat -> allowed i (f i).
-Proof.
-  induction n as [|n IH]; intros E; [exists (fun _ => d); lia|].
-  destruct IH as (f & F); [intros; apply E; lia|]. destruct (E n) as (v & V); [lia|].
-  exists (fun i => if Nat.eqb i n then v else f i). intros i I.
-  destruct (Nat.eqb_spec i n) as [->|]; [exact V|apply F; lia].
-Qed.
-
-(* Of finitely many candidates one is best. *)
-Lemma best_of_list {A} (l : list A) (allowed : A -> Prop) (v : A -> R) : (exists x, In x l /\ allowed x) ->
-  exists x, In x l /\ allowed x /\ forall y, In y l -> allowed y -> v y <= v x.
-Proof.
-  induction l as [|a l IH]; intros (x & I & X); [destruct I|].
-  destruct (classic (exists y, In y l /\ allowed y)) as [E|N].
-  - destruct (IH E) as (z & Z & L & M). destruct (classic (allowed a /\ v z < v a)) as [(La & W)|W].
-    + exists a; split; [now left|split; [auto|]]. intros y [<-|Y] Ly; [lra|]. specialize (M y Y Ly); lra.
-    + exists z; split; [now right|split; [auto|]]. intros y [<-|Y] Ly; [|auto].
-      destruct (Rle_lt_dec (v a) (v z)); [auto|]. exfalso; apply W; auto.
-  - assert (x = a) as -> by (destruct I as [<-|I]; [auto|exfalso; apply N; exists x; auto]).
-    exists a; split; [now left|split; [auto|]]. intros y [<-|Y] Ly; [lra|]. exfalso; apply N; exists y; auto.
-Qed.
-
-(* max {0, f 0, ..., f (n - 1)} *)
-Fixpoint best (n : nat) (f : nat -> R) : R := match n with O => 0 | S n => Rmax (best n f) (f n) end.
-
-Lemma best_upper n f : 0 <= best n f /\ forall i, (i < n)%nat -> f i <= best n f.
-Proof.
-  induction n as [|n (N & U)]; cbn; split; [lra|lia|apply Rle_trans with (best n f); [auto|apply Rmax_l]|].
-  intros i I. destruct (Nat.eq_dec i n) as [->|]; [apply Rmax_r|].
-  apply Rle_trans with (best n f); [apply U; lia|apply Rmax_l].
-Qed.
-
-Lemma best_least n f b : 0 <= b -> (forall i, (i < n)%nat -> f i <= b) -> best n f <= b.
-Proof. induction n; intros B U; cbn; [auto|]. apply Rmax_lub; [apply IHn|apply U]; auto. Qed.
-
-Lemma best_reached n f : 0 < best n f -> exists i, (i < n)%nat /\ f i = best n f.
-Proof.
-  induction n; cbn; intros P; [lra|]. destruct (Rle_lt_dec (f n) (best n f)) as [L|L].
-  - rewrite Rmax_left in * by auto. destruct (IHn P) as (i & I & E); exists i; auto.
-  - rewrite Rmax_right in * by lra. exists n; auto.
 Qed.
 
 (* The least of the positive f i, i < n; 0 if there is none. *)
@@ -244,12 +178,6 @@ Definition slowest (X : nat -> R) (l : list nat) : R :=
 (* the last t < n with p t; 0 if there is none *)
 Fixpoint last_of (n : nat) (p : nat -> bool) : nat :=
   match n with O => O | S n => if p n then n else last_of n p end.
-
-(* x rounded up *)
-Definition ceiling (x : R) : Z := (- Int_part (- x))%Z.
-
-Lemma ceiling_spec x : x <= IZR (ceiling x) < x + 1.
-Proof. unfold ceiling. rewrite opp_IZR. destruct (base_Int_part (- x)). lra. Qed.
 
 (* -- Cells: a GPU type on a server in a slot ----------------------------------------------------------------------- *)
 
@@ -533,12 +461,13 @@ Proof.
 Qed.
 
 (* eq. (4): max {0, max_s phi_j(s)} *)
-Definition best_payoff (k : nat -> nat -> nat -> R) (j : nat) : R := best (n j) (phi k j).
+Definition best_payoff (k : nat -> nat -> nat -> R) (j : nat) : R := largest (n j) (phi k j).
 
 Lemma best_payoff_feasible k : (forall t h r, cell t h r -> 0 <= k t h r) -> p3 k (best_payoff k).
 Proof. intros K. split; [|split; [exact K|]].
-  - intros j s _ Hs. now apply (best_upper (n j) (phi k j)).
-  - intros j _. apply (best_upper (n j) (phi k j)). Qed.
+  - intros j s _ Hs. now apply (largest_ge (n j) (phi k j)).
+  - intros j _. apply largest_nonneg.
+Qed.
 
 Lemma relaxed_zero : relaxed (fun _ _ => 0).
 Proof.
@@ -817,11 +746,11 @@ Section Corrected.
 Variable delta : R.     (* no gang takes more than delta c GPUs of a cell *)
 
 (* U_j^*: the utility of job j alone; 0 if it is infeasible or has no positive utility *)
-Definition alone (j : nat) : R := best (n j) (U j).
+Definition alone (j : nat) : R := largest (n j) (U j).
 (* Sum c: all GPUs *)
 Definition gpus : R := sum servers (fun h => sum types (fun r => INR (c h r))).
 (* max_j U_j^*, and min_j U_j^* / (2 T Sum c), over the feasible jobs with positive utility *)
-Definition U_max : R := best jobs alone.
+Definition U_max : R := largest jobs alone.
 Definition U_min : R := least_positive jobs alone / (2 * INR slots * gpus).
 (* U_min (U_max / U_min)^(g / ((1 - delta) c)) *)
 Definition corrected (h r : nat) (g : R) : R := price U_min U_max ((1 - delta) * INR (c h r)) g.
@@ -844,7 +773,7 @@ Lemma U_min_spec : worthwhile -> 0 < U_min <= U_max /\ 2 * INR slots * gpus * U_
   forall j, (j < jobs)%nat -> 0 < alone j -> 2 * INR slots * gpus * U_min <= alone j.
 Proof.
   intros (T & G & j0 & J0 & P0). destruct (least_positive_spec jobs alone) as (_ & L & _).
-  destruct (best_upper jobs alone) as (_ & B). destruct (L j0 J0 P0) as (P1 & L1). specialize (B j0 J0).
+  destruct (L j0 J0 P0) as (P1 & L1). pose proof (largest_ge jobs alone j0 J0).
   assert (T1 : 1 <= INR slots) by (apply (le_INR 1); lia).
   assert (G1 : 1 <= gpus).
   { destruct (sum_pos_term _ _ G) as (h & Hh & Gh). destruct (sum_pos_term _ _ Gh) as (r & Hr & Gr).
@@ -861,7 +790,7 @@ Qed.
 
 Lemma U_below_max j s : (j < jobs)%nat -> (s < n j)%nat -> U j s <= U_max.
 Proof.
-  intros Hj Hs. apply Rle_trans with (alone j); [now apply best_upper|]. now apply (best_upper jobs alone).
+  intros Hj Hs. apply Rle_trans with (alone j); [now apply largest_ge|]. now apply (largest_ge jobs alone).
 Qed.
 
 (* What a schedule costs on the empty cluster. *)
@@ -878,14 +807,14 @@ Qed.
 Theorem admits_any_corrected j : worthwhile -> schedules_fit -> (j < jobs)%nat -> 0 < alone j ->
   exists s, (s < n j)%nat /\ 0 < phi (fun _ h r => corrected h r 0) j s.
 Proof.
-  intros W F Hj Pj. destruct (best_reached (n j) (U j) Pj) as (s & Hs & E). exists s. split; [auto|].
+  intros W F Hj Pj. destruct (largest_reached (n j) (U j) Pj) as (s & Hs & E). exists s. split; [auto|].
   destruct (U_min_spec W) as ((P0 & _) & _ & L). specialize (L j Hj Pj). pose proof (first_cost j s W F Hj Hs).
   unfold phi. fold (alone j) in E. lra.
 Qed.
 
 Lemma alone_optimum j opt : schedules_fit -> (j < jobs)%nat -> 0 < alone j -> optimum opt -> alone j <= opt.
 Proof.
-  intros F Hj Pj (_ & M). destruct (best_reached (n j) (U j) Pj) as (s & Hs & E). fold (alone j) in E.
+  intros F Hj Pj (_ & M). destruct (largest_reached (n j) (U j) Pj) as (s & Hs & E). fold (alone j) in E.
   set (d := fun i => if Nat.eqb i j then Some s else None).
   assert (V : forall i r, d i = Some r -> (r < n i)%nat).
   { intros i r. unfold d. destruct (Nat.eqb_spec i j) as [->|]; congruence. }
@@ -1012,7 +941,7 @@ Proof.
   { induction i as [|i IH]; intros Hi t h r; [reflexivity|]. specialize (A i ltac:(lia)).
     rewrite (used_step corrected check), IH by (auto; lia). unfold takes, decides in *.
     destruct (d i) as [s|]; [exfalso|ring]. destruct A as ((V & _) & Pay & _).
-    assert (U i s <= 0) by (apply Rle_trans with (alone i); [now apply best_upper|apply Before; lia]).
+    assert (U i s <= 0) by (apply Rle_trans with (alone i); [now apply largest_ge|apply Before; lia]).
     assert (0 <= total (fun t h r => price_before corrected d i t h r * INR (w i s t h r))).
     { apply total_nonneg. intros. apply Rmult_le_pos; [left; now apply corrected_pos|apply pos_INR]. }
     unfold payoff, phi in Pay. lra. }
@@ -1022,7 +951,7 @@ Proof.
       assert (0 <= total (fun t h r => corrected h r 0 * INR (w j s t h r))); [|lra].
       apply total_nonneg. intros. apply Rmult_le_pos; [left; now apply corrected_pos|apply pos_INR].
     - intros t h r _. unfold price_before. now rewrite Idle. }
-  destruct (best_reached (n j) (U j) Pj) as (s & Hs & E). fold (alone j) in E.
+  destruct (largest_reached (n j) (U j) Pj) as (s & Hs & E). fold (alone j) in E.
   assert (O : offered check d j s).
   { split; [auto|]. intros _ t h r C. rewrite Idle by auto. rewrite Rplus_0_l. now apply F. }
   assert (T1 : 0 < INR slots * gpus * U_min).
@@ -1497,7 +1426,7 @@ Lemma two_jobs_worthwhile : worthwhile 1 1 1 (fun _ _ => 2%nat) 2 (fun _ => 1%na
 Proof.
   split; [lia|]. split; [unfold gpus; cbn; lra|]. exists 0%nat. split; [lia|].
   apply Rlt_le_trans with (one_or_two 0 0); [unfold one_or_two; cbn; lra|].
-  apply (best_upper 1 (one_or_two 0)); lia.
+  apply (largest_ge 1 (one_or_two 0)); lia.
 Qed.
 
 Lemma two_jobs_fit : schedules_fit 1 1 1 (fun _ _ => 2%nat) 2 (fun _ => 1%nat) one_gpu.
@@ -1551,7 +1480,7 @@ Example admits_any_corrected_met : can_be_met admits_any_corrected.
 Proof.
   intros H. eapply (H _ _ _ _ _ _ _ _ (1 / 2) 0%nat two_jobs_worthwhile two_jobs_fit); [lia|].
   apply Rlt_le_trans with (one_or_two 0 0); [unfold one_or_two; cbn; lra|].
-  apply (best_upper 1 (one_or_two 0)); lia.
+  apply (largest_ge 1 (one_or_two 0)); lia.
 Qed.
 
 Example initial_dual_corrected_met : can_be_met initial_dual_corrected.
@@ -1573,10 +1502,7 @@ Proof.
 Qed.
 
 Example thm_2_corrected_met : can_be_met thm_2_corrected.
-Proof.
-  intros H. destruct (two_jobs_run two_jobs_prices) as (d & A).
-  destruct two_jobs_optimum as (opt & O). eapply H; [exact two_jobs_worthwhile|exact two_jobs_bounded|exact A|exact O].
-Qed.
+Proof. exact thm_2_sharper_met. Qed.
 
 (* Two such jobs of P1: one GPU for one slot. *)
 Definition short_job (j : nat) : job_data := Job 1 1 0 (fun _ => 1) (fun _ => INR j + 1).
@@ -1920,7 +1846,7 @@ Example job_id_exactly_met : can_be_met job_id_exactly.
 Proof. intros H. apply (H 4 3)%Z. lia. Qed.
 
 (* m of n indices, those with the largest f *)
-Lemma largest n m f : (m <= n)%nat -> exists b : nat -> bool, sum n (fun i => if b i then 1 else 0) = INR m /\
+Lemma largest_ones n m f : (m <= n)%nat -> exists b : nat -> bool, sum n (fun i => if b i then 1 else 0) = INR m /\
   forall i j, (i < n)%nat -> (j < n)%nat -> b i = true -> b j = false -> f j <= f i.
 Proof.
   induction m as [|m IH]; intros M; [exists (fun _ => false); split; [now apply sum_zero|discriminate]|].
@@ -1959,9 +1885,7 @@ Proof.
   { intros i Hi. unfold exact. pose proof (V i Hi). pose proof (pos_INR left). unfold Rdiv.
     apply Rmult_le_pos; [apply Rmult_le_pos; lra|left; now apply Rinv_0_lt_compat]. }
   destruct (finite_choice O n (fun i f => INR f <= exact i < INR f + 1)) as (floor & Floor).
-  { intros i Hi. specialize (Pos i Hi). destruct (base_Int_part (exact i)) as (B1 & B2).
-    exists (Z.to_nat (Int_part (exact i))). rewrite INR_IZR_INZ, Z2Nat.id; [lra|].
-    assert (-1 < Int_part (exact i))%Z; [|lia]. apply lt_IZR. lra. }
+  { intros i Hi. now apply nat_floor, Pos. }
   assert (Whole : exists q, sum n (fun i => INR (floor i)) = INR q).
   { clear - floor. induction n as [|n (q & E)]; [now exists O|].
     exists (q + floor n)%nat. cbn. rewrite E, plus_INR. auto. }
@@ -1973,7 +1897,7 @@ Proof.
   set (m := (left - q)%nat). apply INR_le in Low.
   assert (Lm : INR left = INR q + INR m) by (rewrite <- plus_INR; f_equal; lia).
   assert (Mn : (m <= n)%nat) by (apply INR_le; lra).
-  destruct (largest n m (fun i => exact i - INR (floor i)) Mn) as (b & Count & Large).
+  destruct (largest_ones n m (fun i => exact i - INR (floor i)) Mn) as (b & Count & Large).
   assert (Up : forall i, (i < n)%nat -> b i = true -> INR (floor i) < exact i).
   { intros i Hi Bi. apply Rnot_le_lt. intros Le.
     assert (Less : sum n (fun i => exact i - INR (floor i)) < sum n (fun i => if b i then 1 else 0)).
@@ -2438,8 +2362,8 @@ Proof. unfold alone. cbn. apply Rmax_right. pose proof (utility_bounds j 0). lra
 Lemma U_max_q : U_max (rising_jobs q) (fun _ => 1%nat) (rising_utility q) = top.
 Proof.
   destruct top_value as (_ & _ & T). destruct g_8 as (G & _). apply Rle_antisym.
-  - apply best_least; [lra|]. intros j _. rewrite alone_q. apply utility_bounds.
-  - rewrite <- (utility_top (g - 2) 0), <- alone_q by lia. apply best_upper. unfold rising_jobs. fold g. lia.
+  - apply largest_le; [lra|]. intros j _. rewrite alone_q. apply utility_bounds.
+  - rewrite <- (utility_top (g - 2) 0), <- alone_q by lia. apply largest_ge. unfold rising_jobs. fold g. lia.
 Qed.
 
 Lemma gpus_q : gpus 1 1 (fun _ _ => g) = INR g.
@@ -2658,7 +2582,7 @@ Proof. intros H. exact (H 1 Rlt_0_1). Qed.
    is one GPU, and job j arrives in slot j, needs two slots, and has the utility 2 - 1 / (j + 1). *)
 Definition newer_job (j : nat) : job_data := Job 1 2 j (fun _ => 1) (fun _ => 2 - / INR (S j)).
 (* eqs. (6), (7), with the least eta that the proof of Theorem 2 allows: Sum c / min_j (t_j^max W_j) *)
-Definition newest_U_max (n : nat) : R := best n (fun j => utility (newer_job j) 0).
+Definition newest_U_max (n : nat) : R := largest n (fun j => utility (newer_job j) 0).
 Definition newest_U_min (n : nat) : R := printed_U_min (S n) 1 n newer_job 1 (1 / 2).
 
 Section Rounds.
@@ -2707,8 +2631,8 @@ Proof.
     destruct (least_positive_spec n f) as (_ & L & E). destruct (L 0%nat N) as (P & Le); [lra|].
     destruct (E P) as (j & _ & Ej). rewrite F in Ej. pose proof (newer_job_utility j). fold f. lra.
   - apply Rle_trans with (utility (newer_job 0) 0); [cbn; lra|].
-    now apply (best_upper n (fun j => utility (newer_job j) 0)).
-  - apply best_least; [lra|]. intros j _. cbn [utility newer_job]. pose proof (newer_job_utility j). lra.
+    now apply (largest_ge n (fun j => utility (newer_job j) 0)).
+  - apply largest_le; [lra|]. intros j _. cbn [utility newer_job]. pose proof (newer_job_utility j). lra.
 Qed.
 
 (* The plan of a round is the newest job alone, as long as no job is complete. *)

@@ -9,7 +9,7 @@ Open Scope R_scope.
 Record row := Row { coefficients : nat -> R; bound : R }.
 
 Definition holds (n : nat) (x : nat -> R) (r : row) : Prop := dot n (coefficients r) x <= bound r.
-Definition feasible (n : nat) (rows : list row) (x : nat -> R) : Prop := Forall (holds n x) rows.
+Definition all_hold (n : nat) (rows : list row) (x : nat -> R) : Prop := Forall (holds n x) rows.
 
 Definition combine (u : R) (r : row) (v : R) (s : row) : row :=
   Row (fun j => u * coefficients r j + v * coefficients s j) (u * bound r + v * bound s).
@@ -59,9 +59,9 @@ Proof.
   unfold dot; cbn. rewrite <- !sum_scal, <- sum_plus. apply sum_ext; intros; ring.
 Qed.
 
-Lemma elimination n rows x : feasible n (eliminated n rows) x -> exists t, feasible (S n) rows (extended n x t).
+Lemma elimination n rows x : all_hold n (eliminated n rows) x -> exists t, all_hold (S n) rows (extended n x t).
 Proof.
-  unfold feasible; rewrite Forall_forall; intros F.
+  unfold all_hold; rewrite Forall_forall; intros F.
   set (value := fun r => (bound r - dot n (coefficients r) x) / coefficients r n).
   destruct (between (map value (filter (lower n) rows)) (map value (filter (upper n) rows))) as (t & L & U).
   - intros a b A B. apply in_map_iff in A as (s & <- & S1). apply in_map_iff in B as (r & <- & R1).
@@ -102,9 +102,9 @@ Inductive derived (rows : list row) : row -> Prop :=
   | derived_given r : In r rows -> derived rows r
   | derived_sum u r v s : 0 <= u -> 0 <= v -> derived rows r -> derived rows s -> derived rows (combine u r v s).
 
-Lemma derived_holds n rows x r : feasible n rows x -> derived rows r -> holds n x r.
+Lemma derived_holds n rows x r : all_hold n rows x -> derived rows r -> holds n x r.
 Proof.
-  unfold feasible; rewrite Forall_forall; intros F D; induction D; auto; unfold holds in *.
+  unfold all_hold; rewrite Forall_forall; intros F D; induction D; auto; unfold holds in *.
   - cbn. unfold dot. rewrite sum_zero; [lra|intros; ring].
   - rewrite dot_combine. cbn. nra.
 Qed.
@@ -129,7 +129,7 @@ Proof.
   - apply in_flat_map in I as (p & P & I). apply in_map_iff in I as (q & <- & Q). cbn. ring.
 Qed.
 
-Lemma farkas n rows : (exists x, feasible n rows x) \/
+Lemma farkas n rows : (exists x, all_hold n rows x) \/
   exists r, derived rows r /\ (forall j, (j < n)%nat -> coefficients r j = 0) /\ bound r < 0.
 Proof.
   revert rows; induction n as [|n IH]; intros rows.
@@ -161,17 +161,16 @@ Proof.
 Qed.
 
 Definition optimal (n : nat) (rows : list row) (c x : nat -> R) : Prop :=
-  feasible n rows x /\ forall y, feasible n rows y -> dot n c y <= dot n c x.
+  all_hold n rows x /\ forall y, all_hold n rows y -> dot n c y <= dot n c x.
 
 (* No point has the value v or more: then a derived row proves a bound below v. *)
-Lemma proof_of_bound n rows c v x0 : feasible n rows x0 ->
-  (exists x, feasible n rows x /\ v <= dot n c x) \/
+Lemma proof_of_bound n rows c v x0 : all_hold n rows x0 ->
+  (exists x, all_hold n rows x /\ v <= dot n c x) \/
   exists r, derived rows r /\ (forall j, (j < n)%nat -> coefficients r j = c j) /\ bound r < v.
 Proof.
   intros F0. destruct (farkas n (Row (fun j => - c j) (- v) :: rows)) as [(x & F)|(r & D & Z & N)].
   - left; exists x. inversion F as [|? ? H T]; subst. split; auto. unfold holds in H; cbn in H.
-    replace (dot n (fun j => - c j) x) with (- dot n c x) in H; [lra|].
-    rewrite <- (Rmult_1_l (dot n c x)), Ropp_mult_distr_l, <- dot_scal_l. apply sum_ext; intros; ring.
+    rewrite dot_opp in H. lra.
   - right. apply derived_cons in D as (s & p & S & P & C & B). cbn in C, B.
     pose proof (derived_holds n rows x0 p F0 P) as H. unfold holds in H.
     assert (E : dot n (coefficients p) x0 = s * dot n c x0).
@@ -186,10 +185,10 @@ Proof.
     + subst s. exfalso. rewrite E in H. lra.
 Qed.
 
-Lemma optimum_exists n rows c x0 u : feasible n rows x0 ->
-  (forall x, feasible n rows x -> dot n c x <= u) -> exists x, optimal n rows c x.
+Lemma optimum_exists n rows c x0 u : all_hold n rows x0 ->
+  (forall x, all_hold n rows x -> dot n c x <= u) -> exists x, optimal n rows c x.
 Proof.
-  intros F0 U. set (E := fun v => exists x, feasible n rows x /\ v = dot n c x).
+  intros F0 U. set (E := fun v => exists x, all_hold n rows x /\ v = dot n c x).
   destruct (completeness E) as (v & V1 & V2).
   - exists u. intros ? (x & F & ->); auto.
   - exists (dot n c x0), x0; auto.
@@ -233,9 +232,9 @@ Qed.
 Let primal_rows : list row := map (fun i => Row (A i) (b i)) (seq 0 m) ++ map at_least_zero (seq 0 n).
 Let dual_rows : list row := map (fun j => Row (fun i => - A i j) (- c j)) (seq 0 n) ++ map at_least_zero (seq 0 m).
 
-Lemma primal_rows_spec x : feasible n primal_rows x <-> primal x.
+Lemma primal_rows_spec x : all_hold n primal_rows x <-> primal x.
 Proof.
-  unfold feasible, primal_rows, primal. rewrite Forall_app, !Forall_map, !Forall_forall. split.
+  unfold all_hold, primal_rows, primal. rewrite Forall_app, !Forall_map, !Forall_forall. split.
   - intros [P X]; split; intros i I.
     + apply (at_least_zero_holds n x i I), X, in_seq; lia.
     + apply (P i), in_seq; lia.
@@ -244,17 +243,14 @@ Proof.
     + apply at_least_zero_holds; [lia|apply X; lia].
 Qed.
 
-Lemma dual_rows_spec y : feasible m dual_rows y <-> dual y.
+Lemma dual_rows_spec y : all_hold m dual_rows y <-> dual y.
 Proof.
-  assert (E : forall j, dot m (fun i => - A i j) y = - dot m (fun i => A i j) y).
-  { intros j. replace (- dot m (fun i => A i j) y) with (-1 * dot m (fun i => A i j) y) by ring.
-    rewrite <- dot_scal_l. apply sum_ext; intros; ring. }
-  unfold feasible, dual_rows, dual. rewrite Forall_app, !Forall_map, !Forall_forall. split.
+  unfold all_hold, dual_rows, dual. rewrite Forall_app, !Forall_map, !Forall_forall. split.
   - intros [P X]; split; intros i I.
     + apply (at_least_zero_holds m y i I), X, in_seq; lia.
-    + specialize (P i). unfold holds in P; cbn in P. rewrite E in P. apply Ropp_le_cancel, P, in_seq; lia.
+    + specialize (P i). unfold holds in P; cbn in P. rewrite dot_opp in P. apply Ropp_le_cancel, P, in_seq; lia.
   - intros [X P]; split; intros i I; apply in_seq in I.
-    + unfold holds; cbn. rewrite E. apply Ropp_le_contravar, P; lia.
+    + unfold holds; cbn. rewrite dot_opp. apply Ropp_le_contravar, P; lia.
     + apply at_least_zero_holds; [lia|apply X; lia].
 Qed.
 
@@ -266,13 +262,10 @@ Proof.
   intros D; induction D as [|r I|u r v s U V D1 (y1 & Y1 & C1 & B1) D2 (y2 & Y2 & C2 & B2)].
   - exists (fun _ => 0); repeat split; intros; cbn; rewrite ?Z; lra.
   - unfold primal_rows in I. apply in_app_or in I as [I|I]; apply in_map_iff in I as (i & <- & I); apply in_seq in I.
-    + assert (E : forall f, dot m f (fun h => if Nat.eqb h i then 1 else 0) = f i).
-      { intros f. unfold dot. rewrite <- (sum_at m i (f i)) by lia. apply sum_ext; intros h _.
-        destruct (Nat.eqb_spec h i); subst; ring. }
-      exists (fun h => if Nat.eqb h i then 1 else 0); repeat split.
-      * intros h _; destruct Nat.eqb; lra.
-      * intros j J; cbn. rewrite E. lra.
-      * cbn. now rewrite E.
+    + exists (ind i); repeat split.
+      * intros h _; apply ind_nonneg.
+      * intros j J; cbn. rewrite dot_ind by lia. lra.
+      * cbn. now rewrite dot_ind by lia.
     + exists (fun _ => 0); repeat split; intros; cbn; rewrite ?Z; try lra. destruct Nat.eqb; lra.
   - exists (fun i => u * y1 i + v * y2 i).
     assert (E : forall f, dot m f (fun i => u * y1 i + v * y2 i) = u * dot m f y1 + v * dot m f y2).
@@ -294,15 +287,12 @@ Proof.
     - right. destruct (derived_dual r D) as (y & Y & C' & B'). exists y; repeat split; auto; [|lra].
       intros j J; rewrite <- (C j J); auto. }
   destruct (P (u + 1)) as [(x & F & G)|(y0 & D0 & _)]; [specialize (U x F); lra|].
-  assert (N : forall y, dot m (fun i => - b i) y = - dot m b y).
-  { intros y. replace (- dot m b y) with (-1 * dot m b y) by ring. rewrite <- dot_scal_l.
-    apply sum_ext; intros; ring. }
   destruct (optimum_exists m dual_rows (fun i => - b i) y0 (- dot n c x0)) as (y & Y & M).
   - now apply dual_rows_spec.
-  - intros y F. apply dual_rows_spec in F. rewrite N. pose proof (weak_duality x0 y F0 F). lra.
+  - intros y F. apply dual_rows_spec in F. rewrite dot_opp. pose proof (weak_duality x0 y F0 F). lra.
   - apply dual_rows_spec in Y. destruct (P (dot m b y)) as [(x & F & G)|(z & D & L)].
     + exists x, y; repeat split; try apply F; try apply Y. apply Rle_antisym; auto. now apply weak_duality.
-    + exfalso. apply dual_rows_spec in D. specialize (M z D). rewrite !N in M. lra.
+    + exfalso. apply dual_rows_spec in D. specialize (M z D). rewrite !dot_opp in M. lra.
 Qed.
 
 End Duality.

@@ -7,6 +7,29 @@ Open Scope R_scope.
 (* A table has an entry for each user and type: speedups w, or shares x. *)
 Definition table := nat -> nat -> R.
 
+(* f i j for all i < a, j < b; and f i for all i < a *)
+Definition by_pairs {A} (a b : nat) (f : nat -> nat -> A) : list A :=
+  map (fun q => f (fst q) (snd q)) (list_prod (seq 0 a) (seq 0 b)).
+Definition by_users {A} (a : nat) (f : nat -> A) : list A := map f (seq 0 a).
+
+Lemma in_by_pairs {A} a b (f : nat -> nat -> A) i j : (i < a)%nat -> (j < b)%nat -> In (f i j) (by_pairs a b f).
+Proof. intros I J. apply in_map_iff. exists (i, j); split; auto. apply in_prod; apply in_seq; lia. Qed.
+
+Lemma by_pairs_spec {A} (P : A -> Prop) a b f :
+  Forall P (by_pairs a b f) <-> forall i j, (i < a)%nat -> (j < b)%nat -> P (f i j).
+Proof.
+  rewrite Forall_forall. split; intros H.
+  - intros i j I J. now apply H, in_by_pairs.
+  - intros y Y. apply in_map_iff in Y as ((i, j) & <- & Y). apply in_prod_iff in Y as (I & J).
+    apply in_seq in I, J. cbn. apply H; lia.
+Qed.
+
+Lemma by_users_spec {A} (P : A -> Prop) a f : Forall P (by_users a f) <-> forall i, (i < a)%nat -> P (f i).
+Proof.
+  unfold by_users. rewrite Forall_map, Forall_forall.
+  split; intros H i Hi; apply H; [apply in_seq|apply in_seq in Hi]; lia.
+Qed.
+
 (* A small number above 0. *)
 Lemma small u v c : 0 < u -> 0 < v -> 0 < c -> exists e, 0 < e /\ e <= u /\ c * e <= v.
 Proof.
@@ -66,7 +89,12 @@ Definition largest_total (w x : table) : Prop := feasible x /\ forall y, feasibl
 Definition largest_sharing_total (pi : nat -> R) (w x : table) : Prop := feasible x /\ sharing_incentive pi w x /\
   forall y, feasible y -> sharing_incentive pi w y -> total w y <= total w x.
 
+Definition same_shares (x y : table) : Prop := forall l j, (l < n)%nat -> (j < k)%nat -> x l j = y l j.
+
 (* -- Sums over users -- *)
+
+Lemma total_of_same w x y : same_shares x y -> total w x = total w y.
+Proof. intros H. apply sum_ext; intros l L. apply sum_ext; intros j J. now rewrite H. Qed.
 
 Lemma weights_sum pi l : weights pi -> (l < n)%nat -> 0 < sum n pi.
 Proof. intros Pi Hl. apply Rlt_le_trans with (pi l); auto. apply sum_term; auto. intros i Hi. now left; apply Pi. Qed.
@@ -118,17 +146,17 @@ Record limit := Limit { on_shares : table; on_level : R; at_most : R }.
 Definition keeps (x : table) (t : R) (a : limit) : Prop := total (on_shares a) x + on_level a * t <= at_most a.
 
 (* Tables as vectors of length n k; the level comes last. *)
-Let vector (x : table) (i : nat) : R := x (i / k)%nat (i mod k)%nat.
-Let matrix (v : nat -> R) : table := fun l j => v (l * k + j)%nat.
+Definition vector (x : table) (i : nat) : R := x (i / k)%nat (i mod k)%nat.
+Definition matrix (v : nat -> R) : table := fun l j => v (l * k + j)%nat.
 Let to_row (a : limit) : row := Row (extended (n * k) (vector (on_shares a)) (on_level a)) (at_most a).
 
-Let vector_at x l j : (j < k)%nat -> vector x (l * k + j) = x l j.
+Lemma vector_at x l j : (j < k)%nat -> vector x (l * k + j) = x l j.
 Proof.
   intros J. unfold vector. rewrite Nat.div_add_l, Nat.div_small by lia.
   rewrite (Nat.add_comm (l * k)), Nat.mod_add, Nat.mod_small by lia. now rewrite Nat.add_0_r.
 Qed.
 
-Let dot_matrix c a v : dot (S (n * k)) (extended (n * k) (vector c) a) v = total c (matrix v) + a * v (n * k)%nat.
+Lemma dot_matrix c a v : dot (S (n * k)) (extended (n * k) (vector c) a) v = total c (matrix v) + a * v (n * k)%nat.
 Proof.
   unfold dot; cbn [sum]. f_equal; [|unfold extended; now rewrite Nat.eqb_refl].
   transitivity (dot (n * k) (vector c) v).
@@ -136,7 +164,7 @@ Proof.
   - unfold dot. rewrite sum_blocks. apply sum_ext; intros l _. apply sum_ext; intros j Hj. now rewrite vector_at.
 Qed.
 
-Let dot_vector c a x t :
+Lemma dot_vector c a x t :
   dot (S (n * k)) (extended (n * k) (vector c) a) (extended (n * k) (vector x) t) = total c x + a * t.
 Proof.
   rewrite dot_matrix. unfold extended at 2. rewrite Nat.eqb_refl. f_equal.
@@ -151,13 +179,13 @@ Lemma program_optimum p c a x0 t0 u : Forall (keeps x0 t0) p ->
 Proof.
   intros F0 U.
   assert (Rows : forall v,
-    Linear.feasible (S (n * k)) (map to_row p) v <-> Forall (keeps (matrix v) (v (n * k)%nat)) p).
-  { intros v. unfold Linear.feasible. rewrite Forall_map.
+    all_hold (S (n * k)) (map to_row p) v <-> Forall (keeps (matrix v) (v (n * k)%nat)) p).
+  { intros v. unfold all_hold. rewrite Forall_map.
     split; apply Forall_impl; intros b; unfold holds, keeps, to_row; cbn [coefficients bound];
       now rewrite dot_matrix. }
   assert (Back : forall x t, Forall (keeps x t) p ->
-    Linear.feasible (S (n * k)) (map to_row p) (extended (n * k) (vector x) t)).
-  { intros x t. unfold Linear.feasible. rewrite Forall_map.
+    all_hold (S (n * k)) (map to_row p) (extended (n * k) (vector x) t)).
+  { intros x t. unfold all_hold. rewrite Forall_map.
     apply Forall_impl; intros b; unfold holds, keeps, to_row; cbn [coefficients bound]; now rewrite dot_vector. }
   destruct (optimum_exists (S (n * k)) (map to_row p) (extended (n * k) (vector c) a)
     (extended (n * k) (vector x0) t0) u) as (v & V & O); [auto| |].
@@ -190,15 +218,6 @@ Proof.
   split; intros; lra.
 Qed.
 
-(* 1 at type j, 0 elsewhere *)
-Definition entry (j : nat) : nat -> R := fun i => if Nat.eqb i j then 1 else 0.
-
-Lemma dot_entry j v : (j < k)%nat -> dot k (entry j) v = v j.
-Proof.
-  intros Hj. rewrite <- (sum_at k j (v j) Hj). apply sum_ext; intros i _. unfold entry.
-  destruct (Nat.eqb_spec i j) as [->|]; ring.
-Qed.
-
 (* eq. (10c), corrected *)
 Definition envy_limit (pi : nat -> R) (w : table) (l i : nat) : limit :=
   Limit (fun h j => of_user i (fun j => pi l * w l j) h j + of_user l (fun j => - pi i * w l j) h j) 0 0.
@@ -210,38 +229,19 @@ Proof.
   rewrite total_plus, !total_of_user, !dot_scal_l by auto. unfold rate. split; intros; lra.
 Qed.
 
-(* Limits for all pairs of indices, and for all indices. *)
-Definition by_pairs (a b : nat) (f : nat -> nat -> limit) : list limit :=
-  map (fun q => f (fst q) (snd q)) (list_prod (seq 0 a) (seq 0 b)).
-Definition by_users (a : nat) (f : nat -> limit) : list limit := map f (seq 0 a).
-
-Lemma by_pairs_spec x t a b f :
-  Forall (keeps x t) (by_pairs a b f) <-> forall i j, (i < a)%nat -> (j < b)%nat -> keeps x t (f i j).
-Proof.
-  unfold by_pairs. rewrite Forall_map, Forall_forall. split.
-  - intros H i j Hi Hj. apply (H (i, j)), in_prod; apply in_seq; lia.
-  - intros H (i, j) I. apply in_prod_iff in I as (Hi & Hj). apply in_seq in Hi, Hj. cbn; apply H; lia.
-Qed.
-
-Lemma by_users_spec x t a f : Forall (keeps x t) (by_users a f) <-> forall i, (i < a)%nat -> keeps x t (f i).
-Proof.
-  unfold by_users. rewrite Forall_map, Forall_forall.
-  split; intros H i Hi; apply H; [apply in_seq|apply in_seq in Hi]; lia.
-Qed.
-
 (* eqs. (9a), (9b) *)
 Definition capacity : list limit :=
-  by_pairs n k (fun l j => at_least l (entry j) 0 0) ++ by_users k (fun j => Limit (fun _ => entry j) 0 (m j)).
+  by_pairs n k (fun l j => at_least l (ind j) 0 0) ++ by_users k (fun j => Limit (fun _ => ind j) 0 (m j)).
 
 Lemma capacity_spec x t : Forall (keeps x t) capacity <-> feasible x.
 Proof.
   unfold capacity, feasible, nonneg. rewrite Forall_app, by_pairs_spec, by_users_spec.
-  assert (E : forall j, (j < k)%nat -> (keeps x t (Limit (fun _ => entry j) 0 (m j)) <-> used x j <= m j)).
+  assert (E : forall j, (j < k)%nat -> (keeps x t (Limit (fun _ => ind j) 0 (m j)) <-> used x j <= m j)).
   { intros j Hj. unfold keeps. cbn [on_shares on_level at_most].
-    replace (total (fun _ => entry j) x) with (used x j); [split; intros; lra|].
-    apply sum_ext; intros l _. symmetry. now apply dot_entry. }
-  assert (P : forall l j, (l < n)%nat -> (j < k)%nat -> (keeps x t (at_least l (entry j) 0 0) <-> 0 <= x l j)).
-  { intros l j Hl Hj. rewrite at_least_spec, dot_entry by auto. split; intros; lra. }
+    replace (total (fun _ => ind j) x) with (used x j); [split; intros; lra|].
+    apply sum_ext; intros l _. symmetry. now apply ind_dot. }
+  assert (P : forall l j, (l < n)%nat -> (j < k)%nat -> (keeps x t (at_least l (ind j) 0 0) <-> 0 <= x l j)).
+  { intros l j Hl Hj. rewrite at_least_spec, ind_dot by auto. split; intros; lra. }
   split; intros (A & B); (split; [intros l j Hl Hj; apply P; auto|intros j Hj; apply E; auto]).
 Qed.
 
@@ -387,29 +387,6 @@ Qed.
 Lemma level_total pi w x t : level pi w x t -> total w x = t * sum n pi.
 Proof. intros (_ & R). unfold total. rewrite <- sum_scal. apply sum_ext; auto. Qed.
 
-(* The largest level is the largest total of eq. (9): eq. (9c) gives all users the same rate per weight. *)
-Lemma noncooperative_program pi w x : (0 < n)%nat -> weights pi ->
-  let same_rates y := forall l i, (l < n)%nat -> (i < n)%nat -> pi i * rate w y l = pi l * rate w y i in
-  (exists t, noncooperative pi w x t) <->
-  feasible x /\ same_rates x /\ forall y, feasible y -> same_rates y -> total w y <= total w x.
-Proof.
-  intros N Pi same. assert (S : 0 < sum n pi) by now apply weights_sum with 0%nat.
-  assert (L : forall y, feasible y -> same y -> level pi w y (rate w y 0%nat / pi 0%nat)).
-  { intros y F E. split; [exact F|]. intros l Hl. pose proof (Pi 0%nat N) as P.
-    apply Rmult_eq_reg_l with (pi 0%nat); [|lra].
-    rewrite (E l 0%nat) by auto. field. lra. }
-  split.
-  - intros (t & (F & R) & Max). split; [exact F|split].
-    + intros l i Hl Hi. rewrite !R by auto. ring.
-    + intros y Fy Ey. specialize (L y Fy Ey). rewrite (level_total pi w y _ L), (level_total pi w x t) by now split.
-      specialize (Max y _ L). nra.
-  - intros (F & E & Max). exists (rate w x 0%nat / pi 0%nat). split; [now apply L|]. intros y s Ly.
-    specialize (L x F E).
-    specialize (Max y (proj1 Ly)). rewrite (level_total pi w y s Ly), (level_total pi w x _ L) in Max.
-    apply Rmult_le_reg_r with (sum n pi); [exact S|]. apply Max. destruct Ly as (_ & R).
-    intros l i Hl Hi. rewrite !R by auto. ring.
-Qed.
-
 (* -- Theorem 5.1: cooperative OEF -- *)
 
 (* Claims oef/thm-5.1-envy, oef/table-1-cooperative-envy: cooperative OEF is envy-free, with weights
@@ -539,7 +516,7 @@ Proof.
     - apply Rlt_le_trans with (w l j * y a j).
       + apply Rmult_lt_0_compat; [auto|]. specialize (W a j Ha Hj). specialize (Y a j Ha Hj). nra.
       + apply (sum_term k (fun j => w l j * y a j)); auto. intros i Hi. apply Rmult_le_pos; auto. }
-  destruct (room n (fun l => rate w z l / pi l) t) as (s & Ls & Us).
+  destruct (room_above n (fun l => rate w z l / pi l) t) as (s & Ls & Us).
   { intros l Hl. apply Rmult_lt_reg_r with (pi l); [auto|]. unfold Rdiv.
     rewrite Rmult_assoc, Rinv_l, Rmult_1_r, Rate by (specialize (Pi l Hl); lra).
     assert (0 < e / INR n * dot k (w l) (y a)) by (apply Rmult_lt_0_compat; auto).
@@ -694,7 +671,7 @@ Theorem slowest_envy_tight : cooperative pi w x ->
 Proof.
   intros (_ & EF & Max). apply NNPP. intros None. destruct others_weight as (N & P).
   set (slack := fun l => if Nat.eqb l 0 then 1 else pi l * rate w x 0 - pi 0%nat * dot k (w 0%nat) (x l)).
-  destruct (room n slack 0) as (r & R & Least).
+  destruct (room_above n slack 0) as (r & R & Least).
   { intros l Hl. unfold slack. destruct (Nat.eqb_spec l 0) as [->|D]; [lra|].
     assert (0 < l)%nat by lia. specialize (EF 0%nat l ltac:(lia) Hl).
     destruct (Req_dec (pi l * rate w x 0) (pi 0%nat * dot k (w 0%nat) (x l))) as [E|]; [|lra].
@@ -768,12 +745,12 @@ Lemma level_prices_exist pi w x t : (0 < n)%nat -> weights pi -> nonneg w -> non
   exists p lambda, level_prices pi w t p lambda.
 Proof.
   intros N Pi W (L & Max). pose proof L as (F & R). assert (T := level_nonneg pi w x t N Pi W L).
-  set (A := fun i => if Nat.ltb i k then extended (n * k) (vector (fun _ => entry i)) 0
+  set (A := fun i => if Nat.ltb i k then extended (n * k) (vector (fun _ => ind i)) 0
     else extended (n * k) (vector (of_user (i - k) (fun j => -1 * w (i - k)%nat j))) (pi (i - k)%nat)).
   set (b := fun i => if Nat.ltb i k then m i else 0).
   set (c := fun v => if Nat.eqb v (n * k) then 1 else 0).
   assert (Type_row : forall i, (i < k)%nat ->
-    A i = extended (n * k) (vector (fun _ => entry i)) 0 /\ b i = m i).
+    A i = extended (n * k) (vector (fun _ => ind i)) 0 /\ b i = m i).
   { intros i Hi. unfold A, b. now rewrite (proj2 (Nat.ltb_lt i k) Hi). }
   assert (User_row : forall l,
     A (k + l)%nat = extended (n * k) (vector (of_user l (fun j => -1 * w l j))) (pi l) /\ b (k + l)%nat = 0).
@@ -786,8 +763,8 @@ Proof.
     assert (Fz : feasible (matrix z)).
     { split; [intros l j Hl Hj; apply Z; nia|]. intros j Hj. specialize (Rows j ltac:(lia)).
       destruct (Type_row j Hj) as (Ea & Eb). rewrite Ea, Eb, dot_matrix in Rows.
-      replace (used (matrix z) j) with (total (fun _ => entry j) (matrix z)); [lra|].
-      apply sum_ext; intros; now apply dot_entry. }
+      replace (used (matrix z) j) with (total (fun _ => ind j) (matrix z)); [lra|].
+      apply sum_ext; intros; now apply ind_dot. }
     destruct (scale_down pi w (matrix z) (z (n * k)%nat)) as (y & Y); auto.
     { intros l Hl. specialize (Rows (k + l)%nat ltac:(lia)). destruct (User_row l) as (Ea & Eb).
       rewrite Ea, Eb, dot_matrix, total_of_user, dot_scal_l in Rows by auto. unfold rate. lra. }
@@ -808,7 +785,7 @@ Proof.
     assert (At : forall f a, extended (n * k) (vector f) a (l * k + j)%nat = f l j).
     { intros f a. unfold extended. destruct (Nat.eqb_spec (l * k + j) (n * k)); [lia|now apply vector_at]. }
     rewrite (sum_ext k _ (fun i => if Nat.eqb i j then p j else 0)) in D.
-    2: { intros i Hi. destruct (Type_row i Hi) as (-> & _). rewrite At. unfold entry. rewrite Nat.eqb_sym.
+    2: { intros i Hi. destruct (Type_row i Hi) as (-> & _). rewrite At. unfold ind. rewrite Nat.eqb_sym.
       destruct (Nat.eqb_spec i j) as [->|]; ring. }
     rewrite (sum_ext n _ (fun i => if Nat.eqb i l then -1 * w l j * mu l else 0)) in D.
     2: { intros i Hi. destruct (User_row i) as (-> & _). rewrite At. unfold of_user. rewrite Nat.eqb_sym.
@@ -873,7 +850,7 @@ Definition listed (rows : list (list R)) : table := fun l j => nth j (nth l rows
 Definition one_each : nat -> R := fun _ => 1.
 
 Ltac each i := destruct i as [|[|[|i]]]; try lia.
-Ltac numbers := unfold total, rate, used, dot, equal, one_each, listed in *; cbn [sum nth] in *; try lra.
+Ltac calculate := unfold total, rate, used, dot, equal, one_each, listed in *; cbn [sum nth] in *; try lra.
 (* The rows of a feasible allocation of two types among two users. *)
 Ltac shares_of_two F :=
   let X := fresh "X" in let Cap := fresh "Cap" in pose proof F as (X & Cap);
@@ -893,7 +870,7 @@ Lemma one_two_weights n : weights n one_two.
 Proof. intros [|l] _; cbn; lra. Qed.
 
 Lemma sample_positive n : (n <= 3)%nat -> positive n 2 sample.
-Proof. intros N l j Hl Hj. each l; each j; unfold sample; numbers. Qed.
+Proof. intros N l j Hl Hj. each l; each j; unfold sample; calculate. Qed.
 
 Lemma sample_nonneg n : (n <= 3)%nat -> nonneg n 2 sample.
 Proof. intros N. now apply positive_nonneg, sample_positive. Qed.
@@ -911,7 +888,7 @@ Example cooperative_all_used_met : can_be_met cooperative_all_used.
 Proof.
   intros H. destruct (sample_cooperative 2 one_two) as (x & X); [lia|].
   apply (H _ _ _ _ _ _ 0%nat 1%nat (one_two_weights 2) (sample_nonneg 2 ltac:(lia)) X); [lia|lia|]. unfold sample.
-  numbers.
+  calculate.
 Qed.
 
 Example cooperative_sharing_met : can_be_met cooperative_sharing.
@@ -933,7 +910,7 @@ Proof.
   - apply one_two_weights.
   - apply sample_nonneg; lia.
   - apply split_feasible; [lia|apply equal_weights|apply one_each_nonneg].
-  - intros l Hl. each l; unfold rate, split_by_weight, parts, sample; numbers.
+  - intros l Hl. each l; unfold rate, split_by_weight, parts, sample; calculate.
   - exact (H _ _ _ _ _ _ _ (one_two_weights 2) X).
 Qed.
 
@@ -959,14 +936,14 @@ Definition sample_optimum : table := listed [[1; 1 / 4]; [0; 3 / 4]].
 
 Lemma sample_optimum_feasible : feasible 2 2 one_each sample_optimum.
 Proof.
-  split; [intros l j Hl Hj; each l; each j; unfold sample_optimum; numbers|].
-  intros j Hj. each j; unfold sample_optimum; numbers.
+  split; [intros l j Hl Hj; each l; each j; unfold sample_optimum; calculate|].
+  intros j Hj. each j; unfold sample_optimum; calculate.
 Qed.
 
 Lemma sample_slowest : slowest_with_better 2 2 sample sample_optimum.
 Proof.
-  split; [intros l j Hl Hj; each l; each j; unfold sample; numbers|]. exists 1%nat, 1%nat.
-  split; [lia|split; [lia|]]. unfold sample, sample_optimum. split; numbers.
+  split; [intros l j Hl Hj; each l; each j; unfold sample; calculate|]. exists 1%nat, 1%nat.
+  split; [lia|split; [lia|]]. unfold sample, sample_optimum. split; calculate.
 Qed.
 
 Example slowest_envy_tight_met : can_be_met slowest_envy_tight.
@@ -974,9 +951,9 @@ Proof.
   intros H. refine (H _ _ _ _ _ _ (equal_weights 2) (sample_nonneg 2 ltac:(lia)) sample_optimum_feasible
     sample_slowest _).
   split; [apply sample_optimum_feasible|split].
-  - intros l i Hl Hi. each l; each i; unfold sample, sample_optimum; numbers.
+  - intros l i Hl Hi. each l; each i; unfold sample, sample_optimum; calculate.
   - intros y F E. shares_of_two F. pose proof (E 0%nat 1%nat ltac:(lia) ltac:(lia)). clear E.
-    unfold sample, sample_optimum in *. numbers.
+    unfold sample, sample_optimum in *. calculate.
 Qed.
 
 Example slowest_sharing_tight_met : can_be_met slowest_sharing_tight.
@@ -984,9 +961,9 @@ Proof.
   intros H. refine (H _ _ _ _ _ _ (equal_weights 2) (sample_nonneg 2 ltac:(lia)) sample_optimum_feasible
     sample_slowest _).
   split; [apply sample_optimum_feasible|split].
-  - intros l Hl. each l; unfold sample, sample_optimum; numbers.
+  - intros l Hl. each l; unfold sample, sample_optimum; calculate.
   - intros y F E. shares_of_two F. pose proof (E 0%nat ltac:(lia)). clear E.
-    unfold sample, sample_optimum in *. numbers.
+    unfold sample, sample_optimum in *. calculate.
 Qed.
 
 Example noncooperative_pareto_met : can_be_met noncooperative_pareto.
@@ -1044,7 +1021,7 @@ Proof.
   { intros l j. unfold owners. rewrite filter_In, in_seq.
     destruct (Rlt_dec 0 (x l j)); split; intros (A & B); split; auto; try lia; discriminate. }
   assert (P : forall l j, (l < n)%nat -> (j < 2)%nat -> 0 < w l j) by exact W.
-  destruct (room n ratio 0) as (s & S & Least); [intros l Hl; apply Rdiv_lt_0_compat; apply W; auto|].
+  destruct (room_above n ratio 0) as (s & S & Least); [intros l Hl; apply Rdiv_lt_0_compat; apply W; auto|].
   destruct (between (s :: map ratio (owners 0%nat)) (map ratio (owners 1%nat))) as (price & Low & High).
   { intros a b A B. apply in_map_iff in B as (h & <- & B). apply Own in B as (Hh & B).
     destruct A as [<-|A]; [now apply Least|]. apply in_map_iff in A as (l & <- & A). apply Own in A as (Hl & A).
@@ -1442,7 +1419,7 @@ Proof.
     now apply Fy. }
   assert (Lt : t < s).
   { specialize (Gain b Hb Lb). rewrite Rx in Gain by auto. specialize (Below b Hb). specialize (Pi b Hb). nra. }
-  destruct (room n (fun a => rate k w (together y) a / pi a) t) as (u & Lu & Uu).
+  destruct (room_above n (fun a => rate k w (together y) a / pi a) t) as (u & Lu & Uu).
   { intros a Ha. specialize (Pi a Ha). apply Rmult_lt_reg_r with (pi a); [auto|].
     unfold Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
     destruct (classic (liar a)) as [L|L]; [rewrite <- Rx; auto|].
@@ -1547,7 +1524,7 @@ Proof.
   - refine (H _ _ _ _ first_twice first_twice_owned _ _ sample _ _ _ _ _ 0%nat (equal_weights 2)
       (sample_nonneg 2 ltac:(lia)) _ _ _ X Y ltac:(lia)).
     + intros b Hb. each b; unfold sum_of, equal; cbn; lra.
-    + intros i j Hi Hj E. each i; each j; unfold sample; numbers.
+    + intros i j Hi Hj E. each i; each j; unfold sample; calculate.
     + intros i j Hi Hj E. each i; now cbn in E.
 Qed.
 
@@ -1580,7 +1557,7 @@ Lemma sample_lie_noncooperative m : (forall j, (j < 2)%nat -> 0 <= m j) ->
   exists x t, noncooperative 2 2 m equal sample_lie x t.
 Proof.
   intros M. apply noncooperative_exists; auto; [apply equal_weights|].
-  intros l j Hl Hj. each l; each j; unfold sample_lie; numbers.
+  intros l j Hl Hj. each l; each j; unfold sample_lie; calculate.
 Qed.
 
 Example over_reports_do_not_pay_met : can_be_met over_reports_do_not_pay.
@@ -1588,7 +1565,7 @@ Proof.
   intros H. destruct (sample_noncooperative equal (equal_weights 2)) as (x & t & X).
   destruct (sample_lie_noncooperative _ (one_each_nonneg 2)) as (y & s & Y).
   refine (H _ _ _ _ _ _ _ _ _ _ (fun l => l = 0%nat) (equal_weights 2) (sample_nonneg 2 ltac:(lia)) _ _ X Y _).
-  - intros l j Hl Hj. each l; each j; unfold sample, sample_lie; numbers.
+  - intros l j Hl Hj. each l; each j; unfold sample, sample_lie; calculate.
   - intros l j Hl Hj D. each l; reflexivity || now elim D.
   - exists 0%nat. split; [lia|reflexivity].
 Qed.
@@ -1650,7 +1627,7 @@ Proof.
   destruct (sample_lie_noncooperative _ (one_each_nonneg 2)) as (y & s & Y).
   refine (H _ _ _ _ _ _ _ _ _ _ y (fun l => Nat.eqb l 0) (equal_weights 2) (sample_positive 2 ltac:(lia)) _ _ X Y
     _ _ _).
-  - intros l j Hl Hj. each l; each j; unfold sample, sample_lie; numbers.
+  - intros l j Hl Hj. each l; each j; unfold sample, sample_lie; calculate.
   - intros l j Hl Hj D. each l; [discriminate|reflexivity].
   - apply Y.
   - intros j _. lra.
@@ -1686,15 +1663,15 @@ Proof.
   intros H. destruct (sample_lie_noncooperative ten_and_one) as (y & s & Y); [intros [|j] _; cbn; lra|].
   refine (H _ _ _ _ sample _ (listed [[15 / 2; 0]; [5 / 2; 1]]) (15 / 2) _ _ 0%nat (equal_weights 2)
     (sample_positive 2 ltac:(lia)) ltac:(lia) _ _ _ _ Y).
-  - intros j Hj. each j; numbers.
+  - intros j Hj. each j; calculate.
   - reflexivity.
   - intros l j Hl Hj D. each l; reflexivity || now elim D.
   - split; [split; [split|]|].
-    + intros l j Hl Hj. each l; each j; numbers.
-    + intros j Hj. each j; unfold ten_and_one; numbers.
-    + intros l Hl. each l; unfold sample; numbers.
+    + intros l j Hl Hj. each l; each j; calculate.
+    + intros j Hj. each j; unfold ten_and_one; calculate.
+    + intros l Hl. each l; unfold sample; calculate.
     + intros z u (F & R). shares_of_two F. pose proof (R 0%nat ltac:(lia)). pose proof (R 1%nat ltac:(lia)).
-      unfold sample, ten_and_one in *. numbers.
+      unfold sample, ten_and_one in *. calculate.
 Qed.
 
 (* -- Theorems 3.2 and 3.3: mechanisms and misreports -- *)
@@ -1715,11 +1692,11 @@ Definition fig2_lie : table := listed [[1; 3]; [1; 4]].
 Lemma fig2_speedups : speedups 2 2 fig2 /\ speedups 2 2 fig2_lie.
 Proof.
   split; intros l Hl; (split; [|intros i j Hij; assert (i = 0%nat /\ j = 1%nat) as (-> & ->) by lia]);
-  each l; unfold fig2, fig2_lie; numbers.
+  each l; unfold fig2, fig2_lie; calculate.
 Qed.
 
 Lemma fig2_feasible b : 0 <= b <= 1 -> feasible 2 2 one_each (listed [[1; b]; [0; 1 - b]]).
-Proof. intros B. split; [intros l j Hl Hj; each l; each j; numbers|]. intros j Hj. each j; numbers. Qed.
+Proof. intros B. split; [intros l j Hl Hj; each l; each j; calculate|]. intros j Hj. each j; calculate. Qed.
 
 (* The first user gains by the report wherever a program has these totals, and it has 2 by its report. *)
 Lemma no_strategy_proof (best : nat -> nat -> (nat -> R) -> table -> table -> Prop) :
@@ -1736,8 +1713,8 @@ Proof.
   specialize (SP 2%nat 2%nat one_each fig2 fig2_lie 0%nat One P Q ltac:(lia)).
   set (x := M 2%nat 2%nat one_each fig2) in *. set (y := M 2%nat 2%nat one_each fig2_lie) in *.
   assert (rate 2 fig2 y 0%nat <= rate 2 fig2 x 0%nat).
-  { apply SP; [intros j Hj; each j; unfold fig2, fig2_lie; numbers|]. intros l j Hl Hj D. each l. reflexivity. }
-  shares_of_two Fx. shares_of_two Fy. unfold fig2, fig2_lie in *. numbers.
+  { apply SP; [intros j Hj; each j; unfold fig2, fig2_lie; calculate|]. intros l j Hl Hj D. each l. reflexivity. }
+  shares_of_two Fx. shares_of_two Fy. unfold fig2, fig2_lie in *. calculate.
 Qed.
 
 (* Claim oef/thm-3.2: no mechanism with the largest total among envy-free allocations is strategy-proof. (Optima exist:
@@ -1748,12 +1725,12 @@ Proof.
   apply (no_strategy_proof (fun n k m w x => cooperative n k m equal w x)).
   - intros x (F & _ & Max). split; [exact F|].
     apply Rle_trans with (total 2 2 fig2 (listed [[1; 1 / 4]; [0; 1 - 1 / 4]])).
-    + unfold fig2. numbers.
-    + apply Max; [apply fig2_feasible; lra|]. intros l i Hl Hi. each l; each i; unfold fig2; numbers.
+    + unfold fig2. calculate.
+    + apply Max; [apply fig2_feasible; lra|]. intros l i Hl Hi. each l; each i; unfold fig2; calculate.
   - intros y (F & E & Max). split; [exact F|].
     assert (T : total 2 2 fig2_lie (listed [[1; 1 / 3]; [0; 1 - 1 / 3]]) <= total 2 2 fig2_lie y).
-    { apply Max; [apply fig2_feasible; lra|]. intros l i Hl Hi. each l; each i; unfold fig2_lie; numbers. }
-    pose proof (E 0%nat 1%nat ltac:(lia) ltac:(lia)). shares_of_two F. unfold fig2_lie in *. numbers.
+    { apply Max; [apply fig2_feasible; lra|]. intros l i Hl Hi. each l; each i; unfold fig2_lie; calculate. }
+    pose proof (E 0%nat 1%nat ltac:(lia) ltac:(lia)). shares_of_two F. unfold fig2_lie in *. calculate.
 Qed.
 
 Example envy_free_not_strategy_proof_met : can_be_met envy_free_not_strategy_proof.
@@ -1767,12 +1744,12 @@ Proof.
   apply (no_strategy_proof (fun n k m w x => largest_sharing_total n k m equal w x)).
   - intros x (F & _ & Max). split; [exact F|].
     apply Rle_trans with (total 2 2 fig2 (listed [[1; 1 / 4]; [0; 1 - 1 / 4]])).
-    + unfold fig2. numbers.
-    + apply Max; [apply fig2_feasible; lra|]. intros l Hl. each l; unfold fig2; numbers.
+    + unfold fig2. calculate.
+    + apply Max; [apply fig2_feasible; lra|]. intros l Hl. each l; unfold fig2; calculate.
   - intros y (F & E & Max). split; [exact F|].
     assert (T : total 2 2 fig2_lie (listed [[1; 1 / 3]; [0; 1 - 1 / 3]]) <= total 2 2 fig2_lie y).
-    { apply Max; [apply fig2_feasible; lra|]. intros l Hl. each l; unfold fig2_lie; numbers. }
-    pose proof (E 0%nat ltac:(lia)). shares_of_two F. unfold fig2_lie in *. numbers.
+    { apply Max; [apply fig2_feasible; lra|]. intros l Hl. each l; unfold fig2_lie; calculate. }
+    pose proof (E 0%nat ltac:(lia)). shares_of_two F. unfold fig2_lie in *. calculate.
 Qed.
 
 Example sharing_not_strategy_proof_met : can_be_met sharing_not_strategy_proof.
@@ -1813,28 +1790,28 @@ Lemma price_optimum_exists n k m pi price held w : nonneg n k w -> (forall j, (j
   exists x, cooperative_with_price n k m pi price held w x.
 Proof.
   intros W M Price.
-  set (p := by_pairs (n + n) k (fun l j => at_least l (entry j) 0 0) ++
-    by_users k (fun j => Limit (halves n (fun _ => entry j) (fun _ _ => 0)) 0 (m j)) ++
-    by_pairs n k (fun l j => Limit (fun i s => of_user l (entry j) i s +
-      of_user (n + l) (fun s => -1 * entry j s) i s) 0 (held l j)) ++ by_pairs n n (envy_limit pi w)).
+  set (p := by_pairs (n + n) k (fun l j => at_least l (ind j) 0 0) ++
+    by_users k (fun j => Limit (halves n (fun _ => ind j) (fun _ _ => 0)) 0 (m j)) ++
+    by_pairs n k (fun l j => Limit (fun i s => of_user l (ind j) i s +
+      of_user (n + l) (fun s => -1 * ind j s) i s) 0 (held l j)) ++ by_pairs n n (envy_limit pi w)).
   assert (Zero : forall z, total n k (fun _ _ => 0) z = 0)
     by (intros; apply sum_zero; intros; apply sum_zero; intros; ring).
   assert (P : forall z t, Forall (keeps (n + n) k z t) p <-> feasible n k m z /\ envy_free n k pi w z /\
     forall l j, (l < n)%nat -> (j < k)%nat -> 0 <= z (n + l)%nat j /\ z l j - held l j <= z (n + l)%nat j).
   { intros z t. unfold p. rewrite !Forall_app, !by_pairs_spec, by_users_spec.
     assert (A : forall l j, (l < n + n)%nat -> (j < k)%nat ->
-      (keeps (n + n) k z t (at_least l (entry j) 0 0) <-> 0 <= z l j)).
-    { intros l j Hl Hj. rewrite at_least_spec, dot_entry by auto. split; intros; lra. }
+      (keeps (n + n) k z t (at_least l (ind j) 0 0) <-> 0 <= z l j)).
+    { intros l j Hl Hj. rewrite at_least_spec, ind_dot by auto. split; intros; lra. }
     assert (B : forall j, (j < k)%nat ->
-      (keeps (n + n) k z t (Limit (halves n (fun _ => entry j) (fun _ _ => 0)) 0 (m j)) <-> used n z j <= m j)).
+      (keeps (n + n) k z t (Limit (halves n (fun _ => ind j) (fun _ _ => 0)) 0 (m j)) <-> used n z j <= m j)).
     { intros j Hj. unfold keeps. cbn [on_shares on_level at_most]. rewrite total_halves, Zero.
-      replace (total n k (fun _ => entry j) z) with (used n z j); [split; intros; lra|].
-      apply sum_ext; intros; symmetry; now apply dot_entry. }
+      replace (total n k (fun _ => ind j) z) with (used n z j); [split; intros; lra|].
+      apply sum_ext; intros; symmetry; now apply ind_dot. }
     assert (C : forall l j, (l < n)%nat -> (j < k)%nat ->
-      (keeps (n + n) k z t (Limit (fun i s => of_user l (entry j) i s +
-      of_user (n + l) (fun s => -1 * entry j s) i s) 0 (held l j)) <-> z l j - held l j <= z (n + l)%nat j)).
+      (keeps (n + n) k z t (Limit (fun i s => of_user l (ind j) i s +
+      of_user (n + l) (fun s => -1 * ind j s) i s) 0 (held l j)) <-> z l j - held l j <= z (n + l)%nat j)).
     { intros l j Hl Hj. unfold keeps. cbn [on_shares on_level at_most].
-      rewrite total_plus, !total_of_user, dot_scal_l, !dot_entry by (auto; lia). split; intros; lra. }
+      rewrite total_plus, !total_of_user, dot_scal_l, !ind_dot by (auto; lia). split; intros; lra. }
     assert (D : forall l i, (l < n)%nat -> (i < n)%nat -> (keeps (n + n) k z t (envy_limit pi w l i) <->
       pi l * dot k (w l) (z i) <= pi i * rate k w z l)) by (intros; apply envy_limit_spec; lia).
     split.

@@ -98,7 +98,7 @@ Proof.
   - lia.
   - apply sample_nonneg; lia.
   - apply one_each_nonneg.
-  - unfold sample. numbers.
+  - unfold sample. calculate.
   - exact (H 2%nat 2%nat _ _ _ _ ltac:(lia) (sample_nonneg 2 ltac:(lia)) (one_each_nonneg 2) G).
 Qed.
 
@@ -108,7 +108,7 @@ Proof.
   - lia.
   - apply sample_nonneg; lia.
   - apply one_each_nonneg.
-  - unfold sample. numbers.
+  - unfold sample. calculate.
   - refine (H 2%nat 2%nat _ _ _ _ ltac:(lia) (sample_nonneg 2 ltac:(lia)) (one_each_nonneg 2) _ G). cbn.
     unfold one_each. lra.
 Qed.
@@ -118,29 +118,28 @@ Definition eq1 : table := listed [[1; 2]; [1; 3]; [1; 4]].
 Definition eq1_lie25 : table := listed [[1; 5 / 2]; [1; 3]; [1; 4]].
 
 Lemma eq1_positive : positive 3 2 eq1.
-Proof. intros l j Hl Hj. each l; each j; unfold eq1; numbers. Qed.
+Proof. intros l j Hl Hj. each l; each j; unfold eq1; calculate. Qed.
 
 Lemma listed_speedups a b c : 1 < a -> 1 < b -> 1 < c -> speedups 3 2 (listed [[1; a]; [1; b]; [1; c]]).
 Proof.
-  intros A B C l Hl. split; [|intros i j Hij; assert (i = 0%nat /\ j = 1%nat) as (-> & ->) by lia]; each l; numbers.
+  intros A B C l Hl. split; [|intros i j Hij; assert (i = 0%nat /\ j = 1%nat) as (-> & ->) by lia]; each l; calculate.
 Qed.
 
 Lemma eq1_lie25_positive : positive 3 2 eq1_lie25.
-Proof. intros l j Hl Hj. each l; each j; unfold eq1_lie25; numbers. Qed.
+Proof. intros l j Hl Hj. each l; each j; unfold eq1_lie25; calculate. Qed.
 
 Lemma INR_3 : INR 3 = 3.
 Proof. cbn. lra. Qed.
 
 (* x and y agree on all users and types. *)
-Definition same_shares (n k : nat) (x y : table) : Prop := forall l j, (l < n)%nat -> (j < k)%nat -> x l j = y l j.
 
 Definition eq3 : table := listed [[10 / 11; 1 / 11]; [1 / 11; 5 / 11]; [0; 5 / 11]].
 Definition eq3_lie : table := listed [[127 / 149; 22 / 149]; [22 / 149; 62 / 149]; [0; 65 / 149]].
 
 (* x is an optimum of Gavel, with the ratio t0, and the only one. *)
 Ltac gavel_allows_listed :=
-  split; [split; [intros l j Hl Hj; each l; each j; numbers|intros j Hj; each j; numbers]|split;
-  [intros l Hl; each l; numbers|intros l Hl; rewrite INR_3; each l; numbers]].
+  split; [split; [intros l j Hl Hj; each l; each j; calculate|intros j Hj; each j; calculate]|split;
+  [intros l Hl; each l; calculate|intros l Hl; rewrite INR_3; each l; calculate]].
 Ltac gavel_rows F T R :=
   shares_of_three F; pose proof (T 0%nat ltac:(lia)); pose proof (T 1%nat ltac:(lia)); pose proof (T 2%nat ltac:(lia));
   pose proof (R 0%nat ltac:(lia)); pose proof (R 1%nat ltac:(lia)); pose proof (R 2%nat ltac:(lia));
@@ -149,14 +148,14 @@ Ltac gavel_rows F T R :=
 Lemma eq3_only x t : gavel 3 2 one_each eq1 x t -> same_shares 3 2 x eq3.
 Proof.
   intros ((F & T & R) & Max). assert (L : 12 / 11 <= t) by (apply (Max eq3); unfold eq3, eq1; gavel_allows_listed).
-  clear Max. gavel_rows F T R. unfold eq1 in *. intros l j Hl Hj. each l; each j; unfold eq3; numbers.
+  clear Max. gavel_rows F T R. unfold eq1 in *. intros l j Hl Hj. each l; each j; unfold eq3; calculate.
 Qed.
 
 Lemma eq3_lie_only x t : gavel 3 2 one_each eq1_lie25 x t -> same_shares 3 2 x eq3_lie.
 Proof.
   intros ((F & T & R) & Max).
   assert (L : 156 / 149 <= t) by (apply (Max eq3_lie); unfold eq3_lie, eq1_lie25; gavel_allows_listed).
-  clear Max. gavel_rows F T R. unfold eq1_lie25 in *. intros l j Hl Hj. each l; each j; unfold eq3_lie; numbers.
+  clear Max. gavel_rows F T R. unfold eq1_lie25 in *. intros l j Hl Hj. each l; each j; unfold eq3_lie; calculate.
 Qed.
 
 Lemma same_rates n k w x y l : same_shares n k x y -> (l < n)%nat -> rate k w x l = rate k w y l.
@@ -164,12 +163,12 @@ Proof. intros S Hl. apply sum_ext; intros j Hj. now rewrite S. Qed.
 
 Lemma gavel_eq1_exists : exists x t, gavel 3 2 one_each eq1 x t.
 Proof.
-  apply gavel_exists; [lia|apply positive_nonneg, eq1_positive|apply one_each_nonneg|unfold eq1; numbers].
+  apply gavel_exists; [lia|apply positive_nonneg, eq1_positive|apply one_each_nonneg|unfold eq1; calculate].
 Qed.
 
 Lemma gavel_lie_exists : exists x t, gavel 3 2 one_each eq1_lie25 x t.
 Proof.
-  apply gavel_exists; [lia|apply positive_nonneg, eq1_lie25_positive|apply one_each_nonneg|unfold eq1_lie25; numbers].
+  apply gavel_exists; [lia|apply positive_nonneg, eq1_lie25_positive|apply one_each_nonneg|unfold eq1_lie25; calculate].
 Qed.
 
 (* Table 1 says "no": in some cluster with at most as many GPUs as users every optimum of Gavel lacks a property. *)
@@ -181,7 +180,7 @@ Lemma some_gavel_eq1 (fails : nat -> nat -> (nat -> R) -> table -> table -> Prop
   (forall x, same_shares 3 2 x eq3 -> feasible 3 2 one_each x -> fails 3%nat 2%nat one_each eq1 x) -> some_gavel fails.
 Proof.
   intros H. exists 3%nat, 2%nat, one_each, eq1.
-  split; [apply listed_speedups; lra|split; [rewrite INR_3; numbers|split]].
+  split; [apply listed_speedups; lra|split; [rewrite INR_3; calculate|split]].
   - apply gavel_eq1_exists.
   - intros x t G. apply H; [now apply eq3_only with t|apply G].
 Qed.
@@ -193,10 +192,10 @@ Proof.
   specialize (PE (listed [[1; 1 / 22]; [0; 1 / 2]; [0; 5 / 11]])).
   assert (E : rate 2 eq1 (listed [[1; 1 / 22]; [0; 1 / 2]; [0; 5 / 11]]) 1%nat = rate 2 eq1 x 1%nat).
   { apply PE; [split| |lia].
-    - intros l j Hl Hj. each l; each j; numbers.
-    - intros j Hj. each j; numbers.
-    - intros l Hl. rewrite (same_rates 3 2 eq1 x eq3 l S Hl). each l; unfold eq1, eq3; numbers. }
-  rewrite (same_rates 3 2 eq1 x eq3 1 S ltac:(lia)) in E. unfold eq1, eq3 in E. numbers.
+    - intros l j Hl Hj. each l; each j; calculate.
+    - intros j Hj. each j; calculate.
+    - intros l Hl. rewrite (same_rates 3 2 eq1 x eq3 l S Hl). each l; unfold eq1, eq3; calculate. }
+  rewrite (same_rates 3 2 eq1 x eq3 1 S ltac:(lia)) in E. unfold eq1, eq3 in E. calculate.
 Qed.
 
 Example gavel_not_pareto_met : can_be_met gavel_not_pareto.
@@ -206,7 +205,7 @@ Proof. auto. Qed.
 Theorem gavel_not_envy_free : some_gavel (fun n k m w x => ~ envy_free n k equal w x).
 Proof.
   apply some_gavel_eq1. intros x S _ EF. specialize (EF 2%nat 1%nat ltac:(lia) ltac:(lia)).
-  unfold rate, dot, equal in EF. cbn [sum] in EF. rewrite !S in EF by lia. unfold eq1, eq3 in EF. numbers.
+  unfold rate, dot, equal in EF. cbn [sum] in EF. rewrite !S in EF by lia. unfold eq1, eq3 in EF. calculate.
 Qed.
 
 Example gavel_not_envy_free_met : can_be_met gavel_not_envy_free.
@@ -219,11 +218,11 @@ Proof.
   specialize (Max (listed [[1; 0]; [0; 1 / 2]; [0; 1 / 2]])).
   assert (L : total 3 2 eq1 (listed [[1; 0]; [0; 1 / 2]; [0; 1 / 2]]) <= total 3 2 eq1 x).
   { apply Max; [split|].
-    - intros l j Hl Hj. each l; each j; numbers.
-    - intros j Hj. each j; numbers.
-    - intros l Hl. each l; unfold eq1; numbers. }
+    - intros l j Hl Hj. each l; each j; calculate.
+    - intros j Hj. each j; calculate.
+    - intros l Hl. each l; unfold eq1; calculate. }
   unfold total in L. rewrite (sum_ext 3 _ _ (fun l => same_rates 3 2 eq1 x eq3 l S)) in L. unfold eq1, eq3 in L.
-  numbers.
+  calculate.
 Qed.
 
 Example gavel_not_largest_met : can_be_met gavel_not_largest.
@@ -239,14 +238,14 @@ Theorem gavel_lies : exists n k m w r a, speedups n k w /\ speedups n k r /\ sum
   forall x t y s, gavel n k m w x t -> gavel n k m r y s -> rate k w x a < rate k w y a.
 Proof.
   exists 3%nat, 2%nat, one_each, eq1, eq1_lie25, 0%nat.
-  split; [apply listed_speedups; lra|split; [apply listed_speedups; lra|split; [rewrite INR_3; numbers|]]].
+  split; [apply listed_speedups; lra|split; [apply listed_speedups; lra|split; [rewrite INR_3; calculate|]]].
   split; [lia|split; [|split; [|split; [|split]]]].
-  - intros j Hj. each j; unfold eq1, eq1_lie25; numbers.
+  - intros j Hj. each j; unfold eq1, eq1_lie25; calculate.
   - intros l j Hl Hj D. each l; reflexivity.
   - apply gavel_eq1_exists.
   - apply gavel_lie_exists.
   - intros x t y s X Y. rewrite (same_rates 3 2 eq1 x eq3), (same_rates 3 2 eq1 y eq3_lie); try lia.
-    + unfold eq1, eq3, eq3_lie. numbers.
+    + unfold eq1, eq3, eq3_lie. calculate.
     + now apply eq3_lie_only with s.
     + now apply eq3_only with t.
 Qed.
@@ -268,7 +267,7 @@ Definition gain (l : nat) : R := w l fast / w l slow.
 
 (* Seller s gives q GPUs of the fast type to buyer b for price q GPUs of the slow type. *)
 Definition traded (x : table) (b s : nat) (price q : R) : table := fun l j =>
-  let bought := q * entry fast j - price * q * entry slow j in
+  let bought := q * ind fast j - price * q * ind slow j in
   x l j + (if Nat.eqb l b then bought else 0) - (if Nat.eqb l s then bought else 0).
 
 (* The buyer has the largest speedup of those with slow GPUs, the seller the smallest of those with fast GPUs. *)
@@ -317,12 +316,6 @@ Proof.
   destruct P as [(o & (Ho & _ & So) & _ & Lo & ->)|(_ & ->)]; [|lra]. specialize (Most o Ho So). lra.
 Qed.
 
-Lemma entry_same j : entry j j = 1.
-Proof. unfold entry. now rewrite Nat.eqb_refl. Qed.
-
-Lemma entry_other i j : i <> j -> entry i j = 0.
-Proof. intros D. unfold entry. destruct (Nat.eqb_spec j i); congruence. Qed.
-
 (* What a trade changes: b pays with slow GPUs, s with fast ones, and at least one of them has none left. *)
 Lemma trade_changes x price y : nonneg n k x -> trade slow fast x price y -> exists b s q,
   buyer_and_seller slow fast x b s /\ b <> s /\ 0 < q /\ 0 < gain slow fast s <= price /\ price <= gain slow fast b /\
@@ -341,10 +334,10 @@ Proof.
     right. field. lra. }
   assert (Slow : forall l, y l slow
     = x l slow - (if Nat.eqb l b then price * q else 0) + (if Nat.eqb l s then price * q else 0)).
-  { intros l. rewrite E. unfold traded. rewrite entry_same, entry_other by auto.
+  { intros l. rewrite E. unfold traded. rewrite ind_same, ind_other by auto.
     destruct (Nat.eqb l b), (Nat.eqb l s); ring. }
   assert (Fast : forall l, y l fast = x l fast + (if Nat.eqb l b then q else 0) - (if Nat.eqb l s then q else 0)).
-  { intros l. rewrite E. unfold traded. rewrite entry_same, entry_other by auto.
+  { intros l. rewrite E. unfold traded. rewrite ind_same, ind_other by auto.
     destruct (Nat.eqb l b), (Nat.eqb l s); ring. }
   assert (Yb : y b slow = x b slow - price * q).
   { rewrite Slow, Nat.eqb_refl. destruct (Nat.eqb_spec b s); [congruence|ring]. }
@@ -368,15 +361,12 @@ Proof.
       lra.
     + destruct (Nat.eq_dec l s) as [->|Dl]; [auto|]. rewrite Fast. destruct (Nat.eqb_spec l s); [congruence|].
       specialize (X l fast Hl Hj). destruct Nat.eqb; lra.
-    + rewrite E. unfold traded. rewrite !entry_other by auto. specialize (X l j Hl Hj).
+    + rewrite E. unfold traded. rewrite !ind_other by auto. specialize (X l j Hl Hj).
       destruct (Nat.eqb l b), (Nat.eqb l s); lra.
   - intros j. rewrite E. unfold used, traded. rewrite sum_minus, sum_plus, !sum_at by auto. ring.
-  - intros l Hl. set (v := fun j => q * entry fast j - price * q * entry slow j).
+  - intros l Hl. set (v := fun j => q * ind fast j - price * q * ind slow j).
     assert (V : dot k (w l) v = q * (w l fast - price * w l slow)).
-    { unfold v. rewrite dot_minus, !dot_scal.
-      assert (S : forall j, (j < k)%nat -> dot k (w l) (entry j) = w l j).
-      { intros j Hj. rewrite <- (dot_entry k j (w l) Hj). apply sum_ext; intros; ring. }
-      rewrite !S by auto. ring. }
+    { unfold v. rewrite dot_minus, !dot_scal, !dot_ind by auto. ring. }
     assert (R : rate k w y l = rate k w x l + (if Nat.eqb l b then dot k (w l) v else 0) -
       (if Nat.eqb l s then dot k (w l) v else 0)).
     { rewrite E. unfold rate, traded. fold v. rewrite dot_minus, dot_plus.
@@ -404,21 +394,6 @@ Qed.
 
 (* -- The turn of a pair ends: each trade leaves one user fewer that can buy or sell -- *)
 
-Lemma largest_of (f : nat -> R) (P : nat -> Prop) d : (exists a, (a < d)%nat /\ P a) ->
-  exists a, (a < d)%nat /\ P a /\ forall l, (l < d)%nat -> P l -> f l <= f a.
-Proof.
-  induction d as [|d IH]; intros (a & A & Pa); [lia|]. destruct (classic (exists a, (a < d)%nat /\ P a)) as [Some|None].
-  - destruct (IH Some) as (c & C & Pc & Most). destruct (classic (P d /\ f c < f d)) as [(Pd & L)|Not].
-    + exists d. split; [lia|split; [auto|]]. intros l Hl Pl. destruct (Nat.eq_dec l d) as [->|]; [lra|].
-      specialize (Most l ltac:(lia) Pl). lra.
-    + exists c. split; [lia|split; [auto|]]. intros l Hl Pl.
-      destruct (Nat.eq_dec l d) as [->|]; [|apply Most; auto; lia].
-      apply Rnot_lt_le. intros L. apply Not. auto.
-  - assert (a = d) as -> by (destruct (Nat.eq_dec a d); auto; exfalso; apply None; exists a; split; auto; lia).
-    exists d. split; [lia|split; [auto|]]. intros l Hl Pl. destruct (Nat.eq_dec l d) as [->|]; [lra|].
-    exfalso. apply None. exists l. split; auto. lia.
-Qed.
-
 Lemma trade_exists x : ~ no_trade slow fast x -> exists price y, trade slow fast x price y.
 Proof.
   intros Some.
@@ -427,18 +402,16 @@ Proof.
   { apply NNPP. intros None. apply Some. intros b s Hb Hs B S. apply Rnot_lt_le. intros L. apply None.
     now exists b, s. }
   destruct Two as (b0 & s0 & Hb0 & Hs0 & B0 & S0 & L0).
-  destruct (largest_of (gain slow fast) (fun l => 0 < x l slow) n) as (b & Hb & B & Most); [now exists b0|].
-  destruct (largest_of (fun l => - gain slow fast l) (fun l => 0 < x l fast) n) as (s & Hs & S & Least);
-    [now exists s0|].
+  destruct (largest_index n (fun l => 0 < x l slow) (gain slow fast)) as (b & Hb & B & Most); [now exists b0|].
+  destruct (least_index n (fun l => 0 < x l fast) (gain slow fast)) as (s & Hs & S & Least); [now exists s0|].
   assert (BS : buyer_and_seller slow fast x b s).
   { repeat split; auto.
-    - specialize (Most b0 Hb0 B0). specialize (Least s0 Hs0 S0). lra.
-    - intros l Hl Pl. specialize (Least l Hl Pl). lra. }
+    - specialize (Most b0 Hb0 B0). specialize (Least s0 Hs0 S0). lra. }
   enough (P : exists price, second_price slow fast x b s price).
   { destruct P as (price & P).
     exists price, (traded slow fast x b s price (Rmin (x s fast) (x b slow / price))), b, s. auto. }
   destruct (classic (exists o, (o < n)%nat /\ (o <> b /\ 0 < x o slow))) as [Other|None].
-  - destruct (largest_of (gain slow fast) _ n Other) as (o & Ho & (D & So) & Second).
+  - destruct (largest_index n _ (gain slow fast) Other) as (o & Ho & (D & So) & Second).
     destruct (Rlt_dec (gain slow fast s) (gain slow fast o)) as [L|L].
     + exists (gain slow fast o). left. exists o. repeat split; auto. intros l (Hl & Dl & Pl). auto.
     + exists ((gain slow fast b + gain slow fast s) / 2). right. split; [|reflexivity]. intros l (Hl & Dl & Pl).
@@ -594,13 +567,13 @@ Proof.
   { intros l j. unfold x0, split_by_weight, parts, equal, one_each. cbn [sum]. field. }
   set (x1 := traded 0 1 x0 2 0 3 (1 / 9)).
   assert (X1 : same_shares 3 2 x1 (listed [[2 / 3; 2 / 9]; [1 / 3; 1 / 3]; [0; 4 / 9]])).
-  { intros l j Hl Hj. unfold x1, traded, entry. rewrite X0. each l; each j; cbn; lra. }
+  { intros l j Hl Hj. unfold x1, traded, ind. rewrite X0. each l; each j; cbn; lra. }
   set (x2 := traded 0 1 x1 1 0 ((3 + a) / 2) q).
   assert (X2 : same_shares 3 2 x2 (listed [[1; 2 / 9 - q]; [0; 1 / 3 + q]; [0; 4 / 9]])).
-  { intros l j Hl Hj. unfold x2, traded, entry. rewrite X1 by auto. each l; each j; cbn; lra. }
-  assert (G0 : gain (reports a) 0 1 0 = a) by (unfold gain, reports; numbers; field).
-  assert (G1 : gain (reports a) 0 1 1 = 3) by (unfold gain, reports; numbers; field).
-  assert (G2 : gain (reports a) 0 1 2 = 4) by (unfold gain, reports; numbers; field).
+  { intros l j Hl Hj. unfold x2, traded, ind. rewrite X1 by auto. each l; each j; cbn; lra. }
+  assert (G0 : gain (reports a) 0 1 0 = a) by (unfold gain, reports; calculate; field).
+  assert (G1 : gain (reports a) 0 1 1 = 3) by (unfold gain, reports; calculate; field).
+  assert (G2 : gain (reports a) 0 1 2 = 4) by (unfold gain, reports; calculate; field).
   exists x0, x1, x2. split; [split; [apply one_pair|reflexivity]|]. split; [|split; [|split; [|exact X2]]].
   - exists 2%nat, 0%nat. split; [|split].
     + repeat split; rewrite ?X0, ?G0, ?G2; try lia; try lra; intros l Hl _; each l; rewrite ?G0, ?G1, ?G2; lra.
@@ -644,7 +617,7 @@ Lemma eq1_trades : exists x, two_trades eq1 3 (5 / 2) x /\
 Proof.
   destruct (two_trades_of_reports 2 ltac:(lra)) as (x & T & S). exists x. split.
   - replace (5 / 2) with ((3 + 2) / 2) by field. exact T.
-  - intros l j Hl Hj. rewrite S by auto. each l; each j; numbers.
+  - intros l j Hl Hj. rewrite S by auto. each l; each j; calculate.
 Qed.
 
 Lemma eq1_lie_trades : exists x, two_trades (reports (14 / 5)) 3 (29 / 10) x /\
@@ -652,7 +625,7 @@ Lemma eq1_lie_trades : exists x, two_trades (reports (14 / 5)) 3 (29 / 10) x /\
 Proof.
   destruct (two_trades_of_reports (14 / 5) ltac:(lra)) as (x & T & S). exists x. split.
   - replace (29 / 10) with ((3 + 14 / 5) / 2) by field. exact T.
-  - intros l j Hl Hj. rewrite S by auto. each l; each j; numbers.
+  - intros l j Hl Hj. rewrite S by auto. each l; each j; calculate.
 Qed.
 
 (* Claim oef/eq-1-shares: X of eq. (1) under Gandiva_fair, traded at the prices 3 and 2.5. *)
@@ -660,7 +633,7 @@ Theorem eq1_shares : exists x, two_trades eq1 3 (5 / 2) x /\
   prints 3 2 x (listed [[1; 9 / 100]; [0; 47 / 100]; [0; 44 / 100]]).
 Proof.
   destruct eq1_trades as (x & T & S). exists x. split; [exact T|].
-  intros l j Hl Hj. rewrite S by auto. apply Rabs_def1; each l; each j; numbers.
+  intros l j Hl Hj. rewrite S by auto. apply Rabs_def1; each l; each j; calculate.
 Qed.
 
 Example eq1_shares_met : can_be_met eq1_shares.
@@ -673,7 +646,7 @@ Theorem eq1_lie_shares : (exists x, two_trades eq1 3 (5 / 2) x) /\
 Proof.
   replace (28 / 10) with (14 / 5) by field. split; [destruct eq1_trades as (x & T & _); now exists x|].
   destruct eq1_lie_trades as (y & T & S). exists y. split; [exact T|].
-  intros l j Hl Hj. rewrite S by auto. apply Rabs_def1; each l; each j; numbers.
+  intros l j Hl Hj. rewrite S by auto. apply Rabs_def1; each l; each j; calculate.
 Qed.
 
 Example eq1_lie_shares_met : can_be_met eq1_lie_shares.
@@ -686,7 +659,7 @@ Proof.
   destruct eq1_trades as (x & T & S). exists 3%nat, 2%nat, one_each, eq1, [(0, 1)]%nat, x.
   split; [apply listed_speedups; lra|split; [now apply two_trades_gandiva in T|]].
   intros EF. specialize (EF 2%nat 1%nat ltac:(lia) ltac:(lia)). unfold rate, dot, equal in EF. cbn [sum] in EF.
-  rewrite !S in EF by lia. unfold eq1 in EF. numbers.
+  rewrite !S in EF by lia. unfold eq1 in EF. calculate.
 Qed.
 
 Example gandiva_not_envy_free_met : can_be_met gandiva_not_envy_free.
@@ -702,11 +675,11 @@ Proof.
   exists 3%nat, 2%nat, one_each, eq1, (reports (14 / 5)), 0%nat, [(0, 1)]%nat, x, y.
   split; [apply listed_speedups; lra|split; [apply listed_speedups; lra|]].
   split; [lia|split; [|split; [|split; [|split]]]].
-  - intros j Hj. each j; unfold eq1, reports; numbers.
+  - intros j Hj. each j; unfold eq1, reports; calculate.
   - intros l j Hl Hj D. each l; reflexivity.
   - now apply two_trades_gandiva in T.
   - now apply two_trades_gandiva in T'.
-  - rewrite (same_rates 3 2 eq1 x _ 0 S), (same_rates 3 2 eq1 y _ 0 S') by lia. unfold eq1. numbers.
+  - rewrite (same_rates 3 2 eq1 x _ 0 S), (same_rates 3 2 eq1 y _ 0 S') by lia. unfold eq1. calculate.
 Qed.
 
 Example gandiva_lies_met : can_be_met gandiva_lies.
@@ -716,10 +689,7 @@ Proof. auto. Qed.
 Definition eq2 : table := listed [[1; 0]; [0; 1 / 2]; [0; 1 / 2]].
 
 Lemma eq2_feasible : feasible 3 2 one_each eq2.
-Proof. split; [intros l j Hl Hj; each l; each j; unfold eq2; numbers|]. intros j Hj. each j; unfold eq2; numbers. Qed.
-
-Lemma total_of_same n k w x y : same_shares n k x y -> total n k w x = total n k w y.
-Proof. intros S. apply sum_ext; intros l Hl. now apply (same_rates n). Qed.
+Proof. split; [intros l j Hl Hj; each l; each j|intros j Hj; each j]; unfold eq2; calculate. Qed.
 
 (* Claim oef/table-1-gandiva-total: Gandiva_fair is not of optimal efficiency under the sharing incentive. *)
 Theorem gandiva_not_largest : exists n k m w pairs x, speedups n k w /\ gandiva_fair n k m equal w pairs x /\
@@ -728,8 +698,8 @@ Proof.
   destruct eq1_trades as (x & T & S). exists 3%nat, 2%nat, one_each, eq1, [(0, 1)]%nat, x.
   split; [apply listed_speedups; lra|split; [now apply two_trades_gandiva in T|]]. intros (_ & _ & Max).
   assert (L : total 3 2 eq1 eq2 <= total 3 2 eq1 x).
-  { apply Max; [apply eq2_feasible|]. intros l Hl. each l; unfold eq1, eq2; numbers. }
-  rewrite (total_of_same 3 2 eq1 x _ S) in L. unfold eq1, eq2 in L. numbers.
+  { apply Max; [apply eq2_feasible|]. intros l Hl. each l; unfold eq1, eq2; calculate. }
+  rewrite (total_of_same 3 2 eq1 x _ S) in L. unfold eq1, eq2 in L. calculate.
 Qed.
 
 Example gandiva_not_largest_met : can_be_met gandiva_not_largest.
@@ -741,9 +711,9 @@ Theorem eq1_envy : (exists x, two_trades eq1 3 (5 / 2) x /\ rate 2 eq1 x 2 < dot
 Proof.
   split.
   - destruct eq1_trades as (x & T & S). exists x. split; [exact T|].
-    unfold rate, dot. cbn [sum]. rewrite !S by lia. unfold eq1. numbers.
+    unfold rate, dot. cbn [sum]. rewrite !S by lia. unfold eq1. calculate.
   - intros x t G. pose proof (eq3_only x t G) as S. unfold rate, dot. cbn [sum]. rewrite !S by lia.
-    unfold eq1, eq3. numbers.
+    unfold eq1, eq3. calculate.
 Qed.
 
 Example eq1_envy_met : can_be_met eq1_envy.
@@ -755,7 +725,7 @@ Proof. auto. Qed.
 Theorem eq3_shares x t : gavel 3 2 one_each eq1 x t ->
   prints 3 2 x (listed [[91 / 100; 9 / 100]; [9 / 100; 45 / 100]; [0; 45 / 100]]).
 Proof.
-  intros G l j Hl Hj. rewrite (eq3_only x t G) by auto. apply Rabs_def1; each l; each j; unfold eq3; numbers.
+  intros G l j Hl Hj. rewrite (eq3_only x t G) by auto. apply Rabs_def1; each l; each j; unfold eq3; calculate.
 Qed.
 
 Example eq3_shares_met : can_be_met eq3_shares.
@@ -768,7 +738,7 @@ Theorem eq3_lie_shares x t y s : gavel 3 2 one_each eq1 x t -> gavel 3 2 one_eac
 Proof.
   intros X Y. pose proof (eq3_only x t X) as Sx. pose proof (eq3_lie_only y s Y) as Sy.
   rewrite (same_rates 3 2 eq1 x _ 0 Sx), (same_rates 3 2 eq1 y _ 0 Sy), !Sy by lia. unfold eq1, eq3, eq3_lie.
-  split; [|split]; [apply Rabs_def1|apply Rabs_def1|]; numbers.
+  split; [|split]; [apply Rabs_def1|apply Rabs_def1|]; calculate.
 Qed.
 
 Example eq3_lie_shares_met : can_be_met eq3_lie_shares.
@@ -787,13 +757,13 @@ Proof.
   assert (Y : same_shares 3 2 y (listed [[1; 1 / 22]; [0; 1 / 2]; [0; 5 / 11]])).
   { intros l j Hl Hj. each l; [reflexivity|reflexivity|]. cbn [y]. rewrite S by lia. reflexivity. }
   split; [split|split].
-  - intros l j Hl Hj. rewrite Y by auto. each l; each j; numbers.
+  - intros l j Hl Hj. rewrite Y by auto. each l; each j; calculate.
   - intros j Hj. unfold used.
     rewrite (sum_ext 3 _ (fun l => listed [[1; 1 / 22]; [0; 1 / 2]; [0; 5 / 11]] l j)) by (intros; now apply Y).
-    each j; numbers.
-  - rewrite (same_rates 3 2 eq1 x _ 1 S), (same_rates 3 2 eq1 y _ 1 Y) by lia. unfold eq1, eq3. numbers.
+    each j; calculate.
+  - rewrite (same_rates 3 2 eq1 x _ 1 S), (same_rates 3 2 eq1 y _ 1 Y) by lia. unfold eq1, eq3. calculate.
   - intros l Hl. rewrite (same_rates 3 2 eq1 x _ l S Hl), (same_rates 3 2 eq1 y _ l Y Hl).
-    each l; unfold eq1, eq3; numbers.
+    each l; unfold eq1, eq3; calculate.
 Qed.
 
 Example eq3_trade_met : can_be_met eq3_trade.
@@ -811,12 +781,12 @@ Theorem eq2_optimum : cooperative 3 2 one_each equal eq1 eq2 /\
   forall x, cooperative 3 2 one_each equal eq1 x -> same_shares 3 2 x eq2.
 Proof.
   assert (EF : envy_free 3 2 equal eq1 eq2).
-  { intros l i Hl Hi. each l; each i; unfold eq1, eq2; numbers. }
-  split; [|unfold eq1, eq2; split; [|split; [|split; [|split]]]; [numbers|numbers|numbers|numbers|]].
+  { intros l i Hl Hi. each l; each i; unfold eq1, eq2; calculate. }
+  split; [|unfold eq1, eq2; split; [|split; [|split; [|split]]]; [calculate|calculate|calculate|calculate|]].
   - split; [apply eq2_feasible|split; [exact EF|]]. intros y F E. shares_of_three F. envy_of_three E.
-    unfold eq1, eq2 in *. numbers.
+    unfold eq1, eq2 in *. calculate.
   - fold eq1 eq2. intros x (F & E & Max). specialize (Max eq2 eq2_feasible EF). shares_of_three F. envy_of_three E.
-    unfold eq1, eq2 in *. intros l j Hl Hj. clear EF F. each l; each j; numbers.
+    unfold eq1, eq2 in *. intros l j Hl Hj. clear EF F. each l; each j; calculate.
 Qed.
 
 Example eq2_optimum_met : can_be_met eq2_optimum.
@@ -827,9 +797,9 @@ Theorem eq5_optimum : let x := listed [[1; 0]; [0; 0]; [0; 1]] in
   largest_total 3 2 one_each eq1 x /\ rate 2 eq1 x 1 < dot 2 (eq1 1%nat) one_each / 3 /\
   rate 2 eq1 x 0 < dot 2 (eq1 0%nat) (x 2%nat) /\ rate 2 eq1 x 1 < dot 2 (eq1 1%nat) (x 2%nat).
 Proof.
-  intros x. unfold x, eq1. split; [split|split; [numbers|split; numbers]].
-  - split; [intros l j Hl Hj; each l; each j; numbers|intros j Hj; each j; numbers].
-  - intros y F. shares_of_three F. numbers.
+  intros x. unfold x, eq1. split; [split|split; [calculate|split; calculate]].
+  - split; [intros l j Hl Hj; each l; each j; calculate|intros j Hj; each j; calculate].
+  - intros y F. shares_of_three F. calculate.
 Qed.
 
 Example eq5_optimum_met : can_be_met eq5_optimum.
@@ -843,19 +813,19 @@ Ltac find_only_optimum :=
   match goal with |- only_optimum ?w ?x =>
     let F := fresh "F" in let E := fresh "E" in let y := fresh "other" in
     assert (F : feasible 2 2 one_each x) by
-      (split; [intros l j Hl Hj; each l; each j; numbers|intros j Hj; each j; numbers]);
-    assert (E : envy_free 2 2 equal w x) by (intros l i Hl Hi; each l; each i; numbers);
+      (split; [intros l j Hl Hj; each l; each j; calculate|intros j Hj; each j; calculate]);
+    assert (E : envy_free 2 2 equal w x) by (intros l i Hl Hi; each l; each i; calculate);
     split; [split; [exact F|split; [exact E|]]|];
-    [intros y Fy Ey; shares_of_two Fy; pose proof (Ey 0%nat 1%nat ltac:(lia) ltac:(lia)); clear E; numbers
+    [intros y Fy Ey; shares_of_two Fy; pose proof (Ey 0%nat 1%nat ltac:(lia) ltac:(lia)); clear E; calculate
     |intros y (Fy & Ey & Max); specialize (Max x F E); shares_of_two Fy;
       pose proof (Ey 0%nat 1%nat ltac:(lia) ltac:(lia));
-     clear E F Fy Ey; numbers; intros l j Hl Hj; each l; each j; numbers]
+     clear E F Fy Ey; calculate; intros l j Hl Hj; each l; each j; calculate]
   end.
 
 (* Claim oef/eq-6: X is envy-free with the largest total, 5.25; it is the only optimum. *)
 Theorem eq6_optimum : let w := listed [[1; 2]; [1; 5]] in let x := listed [[1; 25 / 100]; [0; 75 / 100]] in
   only_optimum w x /\ total 2 2 w x = 525 / 100.
-Proof. intros w x. unfold w, x. split; [find_only_optimum|numbers]. Qed.
+Proof. intros w x. unfold w, x. split; [find_only_optimum|calculate]. Qed.
 
 Example eq6_optimum_met : can_be_met eq6_optimum.
 Proof. auto. Qed.
@@ -869,7 +839,7 @@ Theorem eq6_lie : let w := listed [[1; 2]; [1; 5]] in let r := listed [[1; 4]; [
   total 2 2 w y = 4875 / 1000 /\ total 2 2 w y < total 2 2 w x.
 Proof.
   intros w r x y. unfold w, r, x, y. split; [apply eq6_optimum|split; [find_only_optimum|]].
-  split; [numbers|split; [|split; numbers]]. apply Rabs_def1; numbers.
+  split; [calculate|split; [|split; calculate]]. apply Rabs_def1; calculate.
 Qed.
 
 Example eq6_lie_met : can_be_met eq6_lie.
@@ -878,7 +848,7 @@ Proof. auto. Qed.
 (* Claim oef/eq-6-even-split: under X^f, the even split, u1 has 1.5 and u2 has 3. *)
 Theorem eq6_even_split : let w := listed [[1; 2]; [1; 5]] in let x := listed [[1 / 2; 1 / 2]; [1 / 2; 1 / 2]] in
   rate 2 w x 0 = 3 / 2 /\ rate 2 w x 1 = 3.
-Proof. intros w x. unfold w, x. split; numbers. Qed.
+Proof. intros w x. unfold w, x. split; calculate. Qed.
 
 Example eq6_even_split_met : can_be_met eq6_even_split.
 Proof. auto. Qed.
@@ -889,7 +859,7 @@ Theorem fig2_optima : exists y, only_optimum fig2 (listed [[1; 25 / 100]; [0; 75
 Proof.
   exists (listed [[1; 1 / 3]; [0; 2 / 3]]). unfold fig2, fig2_lie.
   split; [find_only_optimum|split; [find_only_optimum|]].
-  intros l j Hl Hj. apply Rabs_def1; each l; each j; numbers.
+  intros l j Hl Hj. apply Rabs_def1; each l; each j; calculate.
 Qed.
 
 Example fig2_optima_met : can_be_met fig2_optima.
@@ -902,15 +872,15 @@ Theorem weighted_optimum : let w := listed [[1; 2]; [1; 5]; [1; 5]] in
   forall y t, noncooperative 3 2 one_each equal w y t -> same_shares 3 2 y x.
 Proof.
   intros w x. unfold w, x. assert (L : level 3 2 one_each equal w x (5 / 3)).
-  { unfold w, x. split; [split; [intros l j Hl Hj; each l; each j; numbers|intros j Hj; each j; numbers]|].
-    intros l Hl. each l; numbers. }
+  { unfold w, x. split; [split; [intros l j Hl Hj; each l; each j; calculate|intros j Hj; each j; calculate]|].
+    intros l Hl. each l; calculate. }
   split.
   - split; [exact L|]. intros y s (F & R). shares_of_three F. clear L.
-    pose proof (R 0%nat ltac:(lia)). pose proof (R 1%nat ltac:(lia)). pose proof (R 2%nat ltac:(lia)). numbers.
+    pose proof (R 0%nat ltac:(lia)). pose proof (R 1%nat ltac:(lia)). pose proof (R 2%nat ltac:(lia)). calculate.
   - intros y t ((F & R) & Max). specialize (Max x _ L). shares_of_three F. clear L.
     pose proof (R 0%nat ltac:(lia)). pose proof (R 1%nat ltac:(lia)). pose proof (R 2%nat ltac:(lia)). clear R F.
-    numbers.
-    intros l j Hl Hj. each l; each j; numbers.
+    calculate.
+    intros l j Hl Hj. each l; each j; calculate.
 Qed.
 
 Example weighted_optimum_met : can_be_met weighted_optimum.
@@ -922,17 +892,17 @@ Theorem job_types_optimum : exists x t,
   prints 4 2 x (listed [[1; 11 / 100]; [0; 41 / 100]; [0; 24 / 100]; [0; 24 / 100]]).
 Proof.
   exists (listed [[1; 4 / 37]; [0; 15 / 37]; [0; 9 / 37]; [0; 9 / 37]]), (45 / 37). split; [split; [split; [split|]|]|].
-  - intros l j Hl Hj. destruct l as [|[|[|[|]]]]; each j; numbers; lia.
-  - intros j Hj. each j; numbers.
-  - intros l Hl. destruct l as [|[|[|[|]]]]; numbers; lia.
+  - intros l j Hl Hj. destruct l as [|[|[|[|]]]]; each j; calculate; lia.
+  - intros j Hj. each j; calculate.
+  - intros l Hl. destruct l as [|[|[|[|]]]]; calculate; lia.
   - intros y s ((Y & Cap) & R).
     pose proof (R 0%nat ltac:(lia)). pose proof (R 1%nat ltac:(lia)). pose proof (R 2%nat ltac:(lia)).
     pose proof (R 3%nat ltac:(lia)).
     pose proof (Cap 0%nat ltac:(lia)). pose proof (Cap 1%nat ltac:(lia)). clear R Cap.
     pose proof (Y 0%nat 0%nat ltac:(lia) ltac:(lia)). pose proof (Y 1%nat 0%nat ltac:(lia) ltac:(lia)).
     pose proof (Y 2%nat 0%nat ltac:(lia) ltac:(lia)). pose proof (Y 3%nat 0%nat ltac:(lia) ltac:(lia)).
-    pose proof (Y 0%nat 1%nat ltac:(lia) ltac:(lia)). numbers.
-  - intros l j Hl Hj. apply Rabs_def1; destruct l as [|[|[|[|]]]]; each j; numbers; lia.
+    pose proof (Y 0%nat 1%nat ltac:(lia) ltac:(lia)). calculate.
+  - intros l j Hl Hj. apply Rabs_def1; destruct l as [|[|[|[|]]]]; each j; calculate; lia.
 Qed.
 
 Example job_types_optimum_met : can_be_met job_types_optimum.
@@ -948,9 +918,9 @@ Proof.
   exists (277 / 200), (431 / 200). split; [apply Rabs_le; lra|split; [apply Rabs_le; lra|]]. intros w split.
   exists (listed [[1; 1 / 2 - 100 / 277]; [0; 1 / 2 + 100 / 277]]). unfold w. split; [find_only_optimum|].
   assert (S : same_shares 2 2 split (listed [[1 / 2; 1 / 2]; [1 / 2; 1 / 2]])).
-  { intros l j Hl Hj. unfold split, split_by_weight, parts. each l; each j; numbers. }
+  { intros l j Hl Hj. unfold split, split_by_weight, parts. each l; each j; calculate. }
   rewrite (same_rates 2 2 _ split _ 1 S), (total_of_same 2 2 _ split _ S) by lia.
-  split; apply Rabs_def1; numbers.
+  split; apply Rabs_def1; calculate.
 Qed.
 
 Example fig1_losses_met : can_be_met fig1_losses.

@@ -159,13 +159,11 @@ Theorem market_pareto : useful w -> pareto_efficient n k m w x.
 Proof.
   intros Useful y (Y & Cap) All.
   assert (R : forall l, (l < n)%nat -> 0 < rate k w x l).
-  { intros l Hl. destruct (Useful l Hl) as (j & Hj & P). pose proof (per_budget l (entry j) Hl) as B.
+  { intros l Hl. destruct (Useful l Hl) as (j & Hj & P). pose proof (per_budget l (ind j) Hl) as B.
     apply Rnot_le_lt. intros L.
-    assert (G : forall i, (i < k)%nat -> 0 <= entry j i) by (intros i _; unfold entry; destruct Nat.eqb; lra).
-    assert (C : 0 <= dot k p (entry j)) by (apply dot_nonneg; [apply E|auto]).
-    specialize (B G). assert (D : dot k (w l) (entry j) = w l j).
-    { rewrite <- (dot_entry k j (w l) Hj). apply sum_ext; intros; ring. }
-    rewrite D in B. specialize (Pi l Hl). nra. }
+    assert (G : forall i, (i < k)%nat -> 0 <= ind j i) by (intros; apply ind_nonneg).
+    assert (C : 0 <= dot k p (ind j)) by (apply dot_nonneg; [apply E|auto]).
+    specialize (B G). rewrite dot_ind in B by auto. specialize (Pi l Hl). nra. }
   assert (Cost : forall l, (l < n)%nat -> pi l * rate k w y l <= rate k w x l * dot k p (y l))
     by (intros; apply per_budget; auto).
   assert (Pay : forall l, (l < n)%nat -> pi l <= dot k p (y l)).
@@ -315,31 +313,19 @@ Proof.
   rewrite (sum_ext n _ (fun l => pi l * d l + pi l)) by (intros; unfold d; ring). rewrite sum_plus. lra.
 Qed.
 
-(* The first user with the largest value. *)
-Fixpoint argmax (d : nat) (f : nat -> R) : nat :=
-  match d with O => 0 | S d => if Rlt_dec (f (argmax d f)) (f d) then d else argmax d f end.
-
-Lemma argmax_largest d f : (0 < d)%nat -> (argmax d f < d)%nat /\ forall l, (l < d)%nat -> f l <= f (argmax d f).
-Proof.
-  induction d as [|d IH]; intros D; [lia|]. cbn. destruct (Nat.eq_dec d 0) as [->|N].
-  - cbn. assert (E : (if Rlt_dec (f 0%nat) (f 0%nat) then 0 else 0)%nat = 0%nat) by (destruct Rlt_dec; reflexivity).
-    rewrite E. split; [lia|]. intros l Hl. replace l with 0%nat by lia. lra.
-  - destruct IH as (A & B); [lia|]. destruct (Rlt_dec (f (argmax d f)) (f d)) as [L|L]; (split; [lia|]); intros l Hl;
-    (destruct (Nat.eq_dec l d) as [->|]; [lra|]); specialize (B l ltac:(lia)); lra.
-Qed.
-
 (* Every allocation with the largest sum of pi_l ln (w_l.x_l) is one of the market, at some prices. *)
 Lemma largest_log_rates_equilibrium x : (0 < n)%nat -> all_served x ->
   (forall y, all_served y -> log_rates (rate k w y) <= log_rates (rate k w x)) -> exists p, equilibrium pi w x p.
 Proof.
   intros N S Max. pose proof S as ((X & Cap) & U).
-  set (v := fun l j => pi l / rate k w x l * w l j). set (first := fun j => argmax n (fun l => v l j)).
+  set (v := fun l j => pi l / rate k w x l * w l j).
   assert (V : forall l j, (l < n)%nat -> (j < k)%nat -> 0 <= v l j).
   { intros l j Hl Hj. apply Rmult_le_pos; [|auto]. left. apply Rdiv_lt_0_compat; auto. }
-  assert (First : forall j, (first j < n)%nat /\ forall l, (l < n)%nat -> v l j <= v (first j) j).
-  { intros j. now apply (argmax_largest n (fun l => v l j)). }
+  destruct (finite_choice O k (fun j a => (a < n)%nat /\ forall l, (l < n)%nat -> v l j <= v a j)) as (first & First).
+  { intros j Hj. destruct (largest_index n (fun _ => True) (fun l => v l j)) as (a & Ha & _ & Most); [now exists O|].
+    exists a; auto. }
   set (p := fun j => v (first j) j).
-  assert (P : forall j, (j < k)%nat -> 0 <= p j) by (intros j Hj; apply V; auto; apply First).
+  assert (P : forall j, (j < k)%nat -> 0 <= p j) by (intros j Hj; apply V; auto; now apply First).
   assert (Worth : forall l g, dot k (v l) g = pi l / rate k w x l * dot k (w l) g) by (intros; apply dot_scal_l).
   assert (Spent : forall l, (l < n)%nat -> dot k (v l) (x l) = pi l).
   { intros l Hl. rewrite Worth. fold (rate k w x l). field. specialize (U l Hl). lra. }
@@ -349,7 +335,7 @@ Proof.
     apply Rle_trans with (sum n (fun l => pi l * (rate k w y l / rate k w x l))).
     - right. transitivity (sum n (fun l => dot k (v l) (y l))).
       + unfold dot. rewrite sum_swap. apply sum_ext; intros j Hj.
-        rewrite <- (sum_at n (first j) (p j * m j)) by apply First.
+        rewrite <- (sum_at n (first j) (p j * m j)) by now apply First.
         apply sum_ext; intros l _. unfold y, p. destruct (Nat.eqb_spec l (first j)) as [->|]; ring.
       + apply sum_ext; intros l _. rewrite Worth. unfold rate, Rdiv. ring.
     - apply slope_of_log_rates; auto. split.
@@ -446,7 +432,7 @@ Proof.
   - apply split_feasible; [lia|apply one_two_weights|apply one_each_nonneg].
   - intros l Hl. unfold rate, split_by_weight. rewrite dot_parts. apply Rmult_lt_0_compat.
     + apply part_of_all; [apply one_two_weights|auto].
-    + each l; unfold sample; numbers.
+    + each l; unfold sample; calculate.
 Qed.
 
 Example split_envy_free_met : can_be_met split_envy_free.

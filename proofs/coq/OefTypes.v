@@ -6,182 +6,100 @@ Open Scope R_scope.
 
 (* -- Linear programs over tables ---------------------------------------------------------------------------------- *)
 
-(* 1 at index a, 0 elsewhere *)
-Definition ind (a i : nat) : R := if Nat.eqb i a then 1 else 0.
-
-Lemma ind_same a : ind a a = 1.
-Proof. unfold ind. now rewrite Nat.eqb_refl. Qed.
-
-Lemma ind_other a i : i <> a -> ind a i = 0.
-Proof. intros H. unfold ind. destruct (Nat.eqb_spec i a); [contradiction|reflexivity]. Qed.
-
-Lemma dot_ind k c a : (a < k)%nat -> dot k c (ind a) = c a.
-Proof.
-  intros H. rewrite <- (sum_at k a (c a) H). apply sum_ext; intros i _. unfold ind.
-  destruct (Nat.eqb_spec i a); subst; ring.
-Qed.
-
-Lemma sum_ind n f a : (a < n)%nat -> sum n (fun i => ind a i * f i) = f a.
-Proof. intros H. rewrite <- (dot_ind n f a H). apply sum_ext; intros; ring. Qed.
-
-Lemma sum_one n a : (a < n)%nat -> sum n (ind a) = 1.
-Proof. apply (sum_at n a 1). Qed.
-
-Lemma sum_append a b f : sum (a + b) f = sum a f + sum b (fun i => f (a + i)%nat).
-Proof.
-  induction b; cbn; [rewrite Nat.add_0_r; ring|]. rewrite Nat.add_succ_r; cbn. rewrite IHb. ring.
-Qed.
-
-Lemma sum_blocks n k f : sum (n * k) f = sum n (fun l => sum k (fun j => f (l * k + j)%nat)).
-Proof.
-  induction n; cbn [sum]; [reflexivity|].
-  replace (S n * k)%nat with (n * k + k)%nat by lia. now rewrite sum_append, IHn.
-Qed.
-
-Lemma Forall_seq {A} (P : A -> Prop) f a : Forall P (map f (seq 0 a)) <-> forall i, (i < a)%nat -> P (f i).
-Proof.
-  rewrite Forall_map, Forall_forall. split; intros H i I; apply H; [apply in_seq|apply in_seq in I]; lia.
-Qed.
-
-(* f i j for all i < a, j < b *)
-Definition pairs {A} (a b : nat) (f : nat -> nat -> A) : list A :=
-  map (fun q => f (fst q) (snd q)) (list_prod (seq 0 a) (seq 0 b)).
-
-Lemma in_pairs {A} a b (f : nat -> nat -> A) i j : (i < a)%nat -> (j < b)%nat -> In (f i j) (pairs a b f).
-Proof.
-  intros I J. apply in_map_iff. exists (i, j); split; auto. apply in_prod; apply in_seq; lia.
-Qed.
-
-Lemma Forall_pairs {A} (P : A -> Prop) a b f :
-  Forall P (pairs a b f) <-> forall i j, (i < a)%nat -> (j < b)%nat -> P (f i j).
-Proof.
-  rewrite Forall_forall. split; intros H.
-  - intros i j I J. now apply H, in_pairs.
-  - intros y Y. apply in_map_iff in Y as ([i j] & <- & Y). apply in_prod_iff in Y as (I & J).
-    apply in_seq in I. apply in_seq in J. cbn. apply H; lia.
-Qed.
-
 Section Programs.
 Variables n k : nat.
 
-(* sum_{l,j} c_l^j x_l^j; a limit (c, b) says that it is at most b. *)
-Definition value (c x : table) : R := sum n (fun l => dot k (c l) (x l)).
-Definition meets (p : list (table * R)) (x : table) : Prop := Forall (fun a => value (fst a) x <= snd a) p.
+(* Limits on allocations: (c, b) says that sum_{l,j} c_l^j x_l^j is at most b. *)
+Definition meets (p : list (table * R)) (x : table) : Prop := Forall (fun a => total n k (fst a) x <= snd a) p.
 Definition best (p : list (table * R)) (c x : table) : Prop :=
-  meets p x /\ forall y, meets p y -> value c y <= value c x.
+  meets p x /\ forall y, meets p y -> total n k c y <= total n k c x.
 
 Definition move (x d : table) (e : R) : table := fun l j => x l j + e * d l j.
 Definition midpoint (x y z : table) : Prop := forall l j, (l < n)%nat -> (j < k)%nat -> x l j = (y l j + z l j) / 2.
-Definition same (x y : table) : Prop := forall l j, (l < n)%nat -> (j < k)%nat -> x l j = y l j.
 
 Lemma dot_move c x d e l : dot k c (move x d e l) = dot k c (x l) + e * dot k c (d l).
 Proof. unfold move. now rewrite dot_plus, dot_scal. Qed.
 
-Lemma value_move c x d e : value c (move x d e) = value c x + e * value c d.
+Lemma total_move c x d e : total n k c (move x d e) = total n k c x + e * total n k c d.
 Proof.
-  unfold value. rewrite <- sum_scal, <- sum_plus. apply sum_ext; intros; apply dot_move.
+  unfold total, rate. rewrite <- sum_scal, <- sum_plus. apply sum_ext; intros; apply dot_move.
 Qed.
 
-Lemma value_ext c x y : same x y -> value c x = value c y.
-Proof. intros H. apply sum_ext; intros l L. apply sum_ext; intros j J. now rewrite H. Qed.
-
-Lemma value_midpoint c x y z : midpoint x y z -> value c x = (value c y + value c z) / 2.
+Lemma total_midpoint c x y z : midpoint x y z -> total n k c x = (total n k c y + total n k c z) / 2.
 Proof.
-  intros H. rewrite (value_ext c x (move (fun l j => / 2 * y l j) z (/ 2))).
-  - rewrite value_move. replace (value c (fun l j => / 2 * y l j)) with (/ 2 * value c y); [lra|].
-    unfold value. rewrite <- sum_scal. apply sum_ext; intros. now rewrite dot_scal.
+  intros H. rewrite (total_of_same n k c x (move (fun l j => / 2 * y l j) z (/ 2))).
+  - rewrite total_move. replace (total n k c (fun l j => / 2 * y l j)) with (/ 2 * total n k c y); [lra|].
+    unfold total, rate. rewrite <- sum_scal. apply sum_ext; intros. now rewrite dot_scal.
   - intros l j L J. rewrite H by auto. unfold move. lra.
 Qed.
 
 (* A short move in a direction that violates no limit with equality. *)
-Lemma short_move p x d : meets p x -> Forall (fun a => value (fst a) x < snd a \/ value (fst a) d <= 0) p ->
+Lemma short_move p x d : meets p x -> Forall (fun a => total n k (fst a) x < snd a \/ total n k (fst a) d <= 0) p ->
   exists e, 0 < e /\ forall e', 0 <= e' <= e -> meets p (move x d e').
 Proof.
   induction p as [|(c, b) p IH]; intros M D.
   - exists 1; split; [lra|constructor].
   - inversion M as [|? ? M1 M2]; inversion D as [|? ? D1 D2]; subst. cbn in M1, D1.
     destruct IH as (e & E & H); auto.
-    destruct (Rle_lt_dec (value c d) 0) as [V|V].
-    + exists e; split; auto. intros e' E'. constructor; [|now apply H]. cbn. rewrite value_move. nra.
-    + assert (S : value c x < b) by lra.
-      exists (Rmin e ((b - value c x) / value c d)); split.
+    destruct (Rle_lt_dec (total n k c d) 0) as [V|V].
+    + exists e; split; auto. intros e' E'. constructor; [|now apply H]. cbn. rewrite total_move. nra.
+    + assert (S : total n k c x < b) by lra.
+      exists (Rmin e ((b - total n k c x) / total n k c d)); split.
       * apply Rmin_glb_lt; auto. apply Rdiv_lt_0_compat; lra.
-      * intros e' E'. pose proof (Rmin_l e ((b - value c x) / value c d)).
-        pose proof (Rmin_r e ((b - value c x) / value c d)).
-        constructor; [|apply H; lra]. cbn. rewrite value_move.
-        assert (e' * value c d <= (b - value c x) / value c d * value c d) by (apply Rmult_le_compat_r; lra).
-        replace ((b - value c x) / value c d * value c d) with (b - value c x) in * by (field; lra). lra.
+      * intros e' E'. pose proof (Rmin_l e ((b - total n k c x) / total n k c d)).
+        pose proof (Rmin_r e ((b - total n k c x) / total n k c d)).
+        constructor; [|apply H; lra]. cbn. rewrite total_move.
+        assert (e' * total n k c d <= (b - total n k c x) / total n k c d * total n k c d)
+          by (apply Rmult_le_compat_r; lra).
+        replace ((b - total n k c x) / total n k c d * total n k c d) with (b - total n k c x) in * by (field; lra).
+        lra.
 Qed.
 
 Lemma best_no_gain p c x d : best p c x ->
-  Forall (fun a => value (fst a) x < snd a \/ value (fst a) d <= 0) p -> value c d <= 0.
+  Forall (fun a => total n k (fst a) x < snd a \/ total n k (fst a) d <= 0) p -> total n k c d <= 0.
 Proof.
   intros (M & B) D. destruct (short_move p x d M D) as (e & E & H).
-  specialize (B _ (H e ltac:(lra))). rewrite value_move in B. nra.
+  specialize (B _ (H e ltac:(lra))). rewrite total_move in B. nra.
 Qed.
 
-(* Tables as vectors of length n k. *)
-Definition vector (x : table) (i : nat) : R := x (i / k)%nat (i mod k)%nat.
-Definition matrix (v : nat -> R) : table := fun l j => v (l * k + j)%nat.
-Let rows (p : list (table * R)) : list row := map (fun a => Row (vector (fst a)) (snd a)) p.
-
-Lemma vector_at x l j : (j < k)%nat -> vector x (l * k + j) = x l j.
+Lemma best_exists p c x0 u : meets p x0 -> (forall x, meets p x -> total n k c x <= u) -> exists x, best p c x.
 Proof.
-  intros J. unfold vector. rewrite (Nat.add_comm (l * k)), Nat.div_add, Nat.mod_add by lia.
-  now rewrite Nat.div_small, Nat.mod_small by lia.
-Qed.
-
-Lemma dot_vector c v : dot (n * k) (vector c) v = value c (matrix v).
-Proof.
-  unfold dot. rewrite sum_blocks. apply sum_ext; intros l L. apply sum_ext; intros j J. now rewrite vector_at.
-Qed.
-
-Lemma rows_spec p v : Linear.feasible (n * k) (rows p) v <-> meets p (matrix v).
-Proof.
-  unfold Linear.feasible, meets, rows. rewrite Forall_map.
-  split; apply Forall_impl; intros a; unfold holds; cbn; now rewrite dot_vector.
-Qed.
-
-Lemma best_exists p c x0 u : meets p x0 -> (forall x, meets p x -> value c x <= u) -> exists x, best p c x.
-Proof.
-  intros M U. destruct (optimum_exists (n * k) (rows p) (vector c) (vector x0) u) as (v & V & O).
-  - apply rows_spec. revert M. apply Forall_impl. intros a A.
-    rewrite (value_ext _ _ x0); [exact A|]. intros l j L J. now apply vector_at.
-  - intros v V. rewrite dot_vector. now apply U, rows_spec.
-  - exists (matrix v); split; [now apply rows_spec|]. intros y Y. specialize (O (vector y)).
-    rewrite !dot_vector in O. rewrite (value_ext c y (matrix (vector y))).
-    + apply O, rows_spec. revert Y. apply Forall_impl. intros a A.
-      rewrite (value_ext _ _ y); [exact A|]. intros l j L J. now apply vector_at.
-    + intros l j L J. symmetry. now apply vector_at.
+  intros M U. set (q := map (fun a => Limit (fst a) 0 (snd a)) p).
+  assert (Q : forall x t, Forall (keeps n k x t) q <-> meets p x).
+  { intros x t. unfold q, meets. rewrite Forall_map. split; apply Forall_impl; intros a; unfold keeps; cbn; lra. }
+  destruct (program_optimum n k q c 0 x0 0 u) as (x & t & F & Most).
+  - now apply Q.
+  - intros x t F. apply Q, U in F. lra.
+  - apply Q in F. exists x; split; [exact F|]. intros y Y. specialize (Most y t (proj2 (Q y t) Y)). lra.
 Qed.
 
 (* The optima of a program are the points of another program. *)
-Lemma face p c x0 u : meets p x0 -> (forall x, meets p x -> value c x <= u) ->
+Lemma face p c x0 u : meets p x0 -> (forall x, meets p x -> total n k c x <= u) ->
   exists p', (exists x, meets p' x) /\ forall x, meets p' x <-> best p c x.
 Proof.
   intros M U. destruct (best_exists p c x0 u M U) as (x1 & M1 & B).
   set (c' := fun l j => -1 * c l j).
-  assert (V : forall x, value c' x = -1 * value c x).
-  { intros x. unfold value. rewrite <- sum_scal. apply sum_ext; intros. apply dot_scal_l. }
-  assert (P : forall x, meets ((c', - value c x1) :: p) x <-> best p c x).
+  assert (V : forall x, total n k c' x = -1 * total n k c x).
+  { intros x. unfold total, rate. rewrite <- sum_scal. apply sum_ext; intros. apply dot_scal_l. }
+  assert (P : forall x, meets ((c', - total n k c x1) :: p) x <-> best p c x).
   { intros x. unfold meets at 1. rewrite Forall_cons_iff; cbn. rewrite V. split.
     - intros (L & N). split; auto. intros y Y. specialize (B y Y). lra.
     - intros (N & L). specialize (L x1 M1). split; [lra|exact N]. }
-  exists ((c', - value c x1) :: p); split; [|exact P]. exists x1. apply P. now split.
+  exists ((c', - total n k c x1) :: p); split; [|exact P]. exists x1. apply P. now split.
 Qed.
 
 Lemma best_midpoint p c x y z : best p c x -> meets p y -> meets p z -> midpoint x y z ->
-  best p c y /\ best p c z /\ value c y = value c x.
+  best p c y /\ best p c z /\ total n k c y = total n k c x.
 Proof.
-  intros (M & B) Y Z H. pose proof (value_midpoint c x y z H) as E. pose proof (B y Y). pose proof (B z Z).
+  intros (M & B) Y Z H. pose proof (total_midpoint c x y z H) as E. pose proof (B y Y). pose proof (B z Z).
   repeat split; auto; [| |lra]; intros v N; specialize (B v N); lra.
 Qed.
 
 (* Some point is the midpoint of other points only where all of a list of objectives agree. *)
 Lemma corner_for p (objectives : list table) x0 : meets p x0 ->
-  (forall c, exists u, forall x, meets p x -> value c x <= u) ->
+  (forall c, exists u, forall x, meets p x -> total n k c x <= u) ->
   exists x, meets p x /\ forall y z, meets p y -> meets p z -> midpoint x y z ->
-    forall c, In c objectives -> value c y = value c x.
+    forall c, In c objectives -> total n k c y = total n k c x.
 Proof.
   revert p x0; induction objectives as [|c rest IH]; intros p x0 M U.
   - exists x0; split; auto. intros y z _ _ _ c [].
@@ -196,29 +114,29 @@ Qed.
 (* The table with 1 at (l, j). *)
 Definition unit (l j : nat) : table := fun i s => ind l i * ind j s.
 
-Lemma value_row c x l : (l < n)%nat -> value (fun i s => ind l i * c s) x = dot k c (x l).
+Lemma total_row c x l : (l < n)%nat -> total n k (fun i s => ind l i * c s) x = dot k c (x l).
 Proof.
-  intros L. unfold value. rewrite <- (sum_ind n (fun i => dot k c (x i)) l L).
+  intros L. unfold total, rate. rewrite <- (sum_ind n (fun i => dot k c (x i)) l L).
   apply sum_ext; intros. apply dot_scal_l.
 Qed.
 
-Lemma value_unit x l j : (l < n)%nat -> (j < k)%nat -> value (unit l j) x = x l j.
-Proof. intros L J. unfold unit. rewrite value_row by auto. now apply sum_ind. Qed.
+Lemma total_unit x l j : (l < n)%nat -> (j < k)%nat -> total n k (unit l j) x = x l j.
+Proof. intros L J. unfold unit. rewrite total_row by auto. now apply sum_ind. Qed.
 
 (* A vertex: the midpoint of no two other points. *)
 Definition corner (p : list (table * R)) (x : table) : Prop :=
-  forall y z, meets p y -> meets p z -> midpoint x y z -> same y x.
+  forall y z, meets p y -> meets p z -> midpoint x y z -> same_shares n k y x.
 
-Lemma corner_exists p c x0 : meets p x0 -> (forall d, exists u, forall x, meets p x -> value d x <= u) ->
+Lemma corner_exists p c x0 : meets p x0 -> (forall d, exists u, forall x, meets p x -> total n k d x <= u) ->
   exists x, best p c x /\ corner p x.
 Proof.
   intros M U. destruct (U c) as (u & Uc). destruct (face p c x0 u M Uc) as (p' & (x1 & M1) & P).
-  destruct (corner_for p' (pairs n k unit) x1 M1) as (x & Mx & K).
+  destruct (corner_for p' (by_pairs n k unit) x1 M1) as (x & Mx & K).
   - intros d. destruct (U d) as (v & Vd). exists v. intros y Y. apply Vd, P, Y.
   - apply P in Mx. exists x; split; auto. intros y z Y Z H l j L J.
     destruct (best_midpoint p c x y z) as (By & Bz & _); auto.
-    rewrite <- (value_unit y), <- (value_unit x) by auto.
-    apply (K y z); [now apply P|now apply P|exact H|now apply in_pairs].
+    rewrite <- (total_unit y), <- (total_unit x) by auto.
+    apply (K y z); [now apply P|now apply P|exact H|now apply in_by_pairs].
 Qed.
 
 End Programs.
@@ -230,52 +148,47 @@ Variables n k : nat.
 Variable m : nat -> R.
 Implicit Types (pi : nat -> R) (w x y d : table).
 
-Lemma used_value x j : (j < k)%nat -> value n k (fun _ => ind j) x = used n x j.
+Lemma used_value x j : (j < k)%nat -> total n k (fun _ => ind j) x = used n x j.
 Proof. intros J. apply sum_ext; intros l L. now apply sum_ind. Qed.
 
 (* eqs. (9a), (9b) *)
-Definition capacity : list (table * R) :=
-  pairs n k (fun l j => ((fun i s => ind l i * (- ind j s)), 0)) ++ map (fun j => ((fun _ => ind j), m j)) (seq 0 k).
+Definition capacity_limits : list (table * R) :=
+  by_pairs n k (fun l j => ((fun i s => ind l i * (- ind j s)), 0)) ++ by_users k (fun j => ((fun _ => ind j), m j)).
 (* eq. (10c) *)
 Definition envy pi w : list (table * R) :=
-  pairs n n (fun l h => ((fun i s => ind h i * (pi l * w l s) - ind l i * (pi h * w l s)), 0)).
+  by_pairs n n (fun l h => ((fun i s => ind h i * (pi l * w l s) - ind l i * (pi h * w l s)), 0)).
 (* eq. (9c): w_l.x_l / pi_l = w_h.x_h / pi_h *)
 Definition equal_rates pi w : list (table * R) :=
-  pairs n n (fun l h => ((fun i s => ind l i * (pi h * w l s) - ind h i * (pi l * w h s)), 0)).
+  by_pairs n n (fun l h => ((fun i s => ind l i * (pi h * w l s) - ind h i * (pi l * w h s)), 0)).
 (* w_l.x_l >= w_l.m pi_l / sum_i pi_i *)
 Definition fair_shares pi w : list (table * R) :=
-  map (fun l => ((fun i s => ind l i * (- w l s)), - (dot k (w l) m * (pi l / sum n pi)))) (seq 0 n).
+  by_users n (fun l => ((fun i s => ind l i * (- w l s)), - (dot k (w l) m * (pi l / sum n pi)))).
 
-Lemma dot_opp c v : dot k (fun s => - c s) v = - dot k c v.
+Lemma total_less l j x : (l < n)%nat -> (j < k)%nat -> total n k (fun i s => ind l i * (- ind j s)) x = - x l j.
 Proof.
-  replace (- dot k c v) with (-1 * dot k c v) by ring. rewrite <- dot_scal_l. apply sum_ext; intros; ring.
-Qed.
-
-Lemma value_less l j x : (l < n)%nat -> (j < k)%nat -> value n k (fun i s => ind l i * (- ind j s)) x = - x l j.
-Proof.
-  intros L J. rewrite (value_row n k (fun s => - ind j s)) by auto. rewrite dot_opp.
+  intros L J. rewrite (total_row n k (fun s => - ind j s)) by auto. rewrite dot_opp.
   f_equal. now apply sum_ind.
 Qed.
 
-Lemma value_two l h c c' x : (l < n)%nat -> (h < n)%nat ->
-  value n k (fun i s => ind l i * c s - ind h i * c' s) x = dot k c (x l) - dot k c' (x h).
+Lemma total_two l h c c' x : (l < n)%nat -> (h < n)%nat ->
+  total n k (fun i s => ind l i * c s - ind h i * c' s) x = dot k c (x l) - dot k c' (x h).
 Proof.
-  intros L H. rewrite <- (value_row n k c x l), <- (value_row n k c' x h) by auto.
-  unfold value. rewrite <- sum_minus. apply sum_ext; intros i I.
+  intros L H. rewrite <- (total_row n k c x l), <- (total_row n k c' x h) by auto.
+  unfold total, rate. rewrite <- sum_minus. apply sum_ext; intros i I.
   unfold dot. rewrite <- sum_minus. apply sum_ext; intros; ring.
 Qed.
 
-Lemma Forall_capacity P : Forall P capacity <->
+Lemma Forall_capacity P : Forall P capacity_limits <->
   (forall l j, (l < n)%nat -> (j < k)%nat -> P ((fun i s => ind l i * (- ind j s)), 0)) /\
   forall j, (j < k)%nat -> P ((fun _ => ind j), m j).
-Proof. unfold capacity. now rewrite Forall_app, Forall_pairs, Forall_seq. Qed.
+Proof. unfold capacity_limits. now rewrite Forall_app, by_pairs_spec, by_users_spec. Qed.
 
-Lemma meets_capacity x : meets n k capacity x <-> feasible n k m x.
+Lemma meets_capacity x : meets n k capacity_limits x <-> feasible n k m x.
 Proof.
   unfold meets. rewrite Forall_capacity. split; intros (A & B); split; cbn.
-  - intros l j L J. specialize (A l j L J). cbn in A. rewrite value_less in A by auto. lra.
+  - intros l j L J. specialize (A l j L J). cbn in A. rewrite total_less in A by auto. lra.
   - intros j J. specialize (B j J). cbn in B. now rewrite used_value in B.
-  - intros l j L J. specialize (A l j L J). rewrite value_less by auto. lra.
+  - intros l j L J. specialize (A l j L J). rewrite total_less by auto. lra.
   - intros j J. specialize (B j J). now rewrite used_value.
 Qed.
 
@@ -285,10 +198,10 @@ Definition possible x d : Prop :=
   forall j, (j < k)%nat -> used n x j < m j \/ used n d j <= 0.
 
 Lemma possible_capacity x d : possible x d ->
-  Forall (fun a => value n k (fst a) x < snd a \/ value n k (fst a) d <= 0) capacity.
+  Forall (fun a => total n k (fst a) x < snd a \/ total n k (fst a) d <= 0) capacity_limits.
 Proof.
   intros (A & B). apply Forall_capacity; split; cbn.
-  - intros l j L J. rewrite !value_less by auto. destruct (A l j L J); [left|right]; lra.
+  - intros l j L J. rewrite !total_less by auto. destruct (A l j L J); [left|right]; lra.
   - intros j J. rewrite !used_value by auto. auto.
 Qed.
 
@@ -296,31 +209,31 @@ Lemma meets_app p q x : meets n k (p ++ q) x <-> meets n k p x /\ meets n k q x.
 Proof. apply Forall_app. Qed.
 
 Lemma envy_value pi w x l h : (l < n)%nat -> (h < n)%nat ->
-  value n k (fun i s => ind h i * (pi l * w l s) - ind l i * (pi h * w l s)) x =
+  total n k (fun i s => ind h i * (pi l * w l s) - ind l i * (pi h * w l s)) x =
   pi l * dot k (w l) (x h) - pi h * rate k w x l.
 Proof.
-  intros L H. rewrite (value_two h l (fun s => pi l * w l s) (fun s => pi h * w l s)) by auto.
+  intros L H. rewrite (total_two h l (fun s => pi l * w l s) (fun s => pi h * w l s)) by auto.
   now rewrite !dot_scal_l.
 Qed.
 
 Lemma meets_envy pi w x : meets n k (envy pi w) x <-> envy_free n k pi w x.
 Proof.
-  unfold meets, envy. rewrite Forall_pairs. split; intros A l h L H; specialize (A l h L H); cbn in *;
+  unfold meets, envy. rewrite by_pairs_spec. split; intros A l h L H; specialize (A l h L H); cbn in *;
     rewrite envy_value in * by auto; lra.
 Qed.
 
 Lemma equal_value pi w x l h : (l < n)%nat -> (h < n)%nat ->
-  value n k (fun i s => ind l i * (pi h * w l s) - ind h i * (pi l * w h s)) x =
+  total n k (fun i s => ind l i * (pi h * w l s) - ind h i * (pi l * w h s)) x =
   pi h * rate k w x l - pi l * rate k w x h.
 Proof.
-  intros L H. rewrite (value_two l h (fun s => pi h * w l s) (fun s => pi l * w h s)) by auto.
+  intros L H. rewrite (total_two l h (fun s => pi h * w l s) (fun s => pi l * w h s)) by auto.
   now rewrite !dot_scal_l.
 Qed.
 
 Lemma meets_equal pi w x : (0 < n)%nat -> weights n pi ->
   meets n k (equal_rates pi w) x <-> exists t, forall l, (l < n)%nat -> rate k w x l = t * pi l.
 Proof.
-  intros N W. unfold meets, equal_rates. rewrite Forall_pairs. split.
+  intros N W. unfold meets, equal_rates. rewrite by_pairs_spec. split.
   - intros A. exists (rate k w x 0 / pi 0%nat). intros l L.
     assert (P : 0 < pi 0%nat) by auto. pose proof (A l 0%nat L N) as A1. pose proof (A 0%nat l N L) as A2.
     cbn in A1, A2. rewrite equal_value in A1, A2 by auto.
@@ -329,20 +242,19 @@ Proof.
   - intros (t & A) l h L H. cbn. rewrite equal_value, !A by auto. right; ring.
 Qed.
 
-Lemma share_value w x l : (l < n)%nat -> value n k (fun i s => ind l i * (- w l s)) x = - rate k w x l.
-Proof. intros L. rewrite (value_row n k (fun s => - w l s)) by auto. apply dot_opp. Qed.
+Lemma share_value w x l : (l < n)%nat -> total n k (fun i s => ind l i * (- w l s)) x = - rate k w x l.
+Proof. intros L. rewrite (total_row n k (fun s => - w l s)) by auto. apply dot_opp. Qed.
 
 Lemma meets_sharing pi w x : meets n k (fair_shares pi w) x <-> sharing_incentive n k m pi w x.
 Proof.
-  unfold meets, fair_shares. rewrite Forall_seq. split; intros A l L; specialize (A l L); cbn in *;
+  unfold meets, fair_shares. rewrite by_users_spec. split; intros A l L; specialize (A l L); cbn in *;
     rewrite share_value in * by auto; lra.
 Qed.
 
 (* The largest total under the sharing incentive (section 3.1). *)
-Definition sharing_optimum pi w x : Prop := feasible n k m x /\ sharing_incentive n k m pi w x /\
-  forall y, feasible n k m y -> sharing_incentive n k m pi w y -> total n k w y <= total n k w x.
+Definition sharing_optimum pi w x : Prop := largest_sharing_total n k m pi w x.
 
-Lemma cooperative_best pi w x : cooperative n k m pi w x <-> best n k (capacity ++ envy pi w) w x.
+Lemma cooperative_best pi w x : cooperative n k m pi w x <-> best n k (capacity_limits ++ envy pi w) w x.
 Proof.
   unfold cooperative, best. rewrite meets_app, meets_capacity, meets_envy. split.
   - intros (A & B & C); split; [now split|]. intros y Y. apply meets_app in Y as (Y & Z).
@@ -351,9 +263,9 @@ Proof.
     now rewrite meets_capacity, meets_envy.
 Qed.
 
-Lemma sharing_best pi w x : sharing_optimum pi w x <-> best n k (capacity ++ fair_shares pi w) w x.
+Lemma sharing_best pi w x : sharing_optimum pi w x <-> best n k (capacity_limits ++ fair_shares pi w) w x.
 Proof.
-  unfold sharing_optimum, best. rewrite meets_app, meets_capacity, meets_sharing. split.
+  unfold sharing_optimum, largest_sharing_total, best. rewrite meets_app, meets_capacity, meets_sharing. split.
   - intros (A & B & C); split; [now split|]. intros y Y. apply meets_app in Y as (Y & Z).
     apply C; [now apply meets_capacity|now apply meets_sharing].
   - intros ((A & B) & C); split; [|split]; auto. intros y Y Z. apply C, meets_app.
@@ -361,34 +273,27 @@ Proof.
 Qed.
 
 Lemma meets_level pi w x : (0 < n)%nat -> weights n pi ->
-  meets n k (capacity ++ equal_rates pi w) x <-> exists t, level n k m pi w x t.
+  meets n k (capacity_limits ++ equal_rates pi w) x <-> exists t, level n k m pi w x t.
 Proof.
   intros N W. rewrite meets_app, meets_capacity, meets_equal by auto. unfold level. firstorder.
 Qed.
 
-Lemma total_level pi w x t : level n k m pi w x t -> total n k w x = t * sum n pi.
-Proof. intros (_ & E). unfold total. rewrite <- sum_scal. now apply sum_ext. Qed.
-
-Lemma sum_weights pi : (0 < n)%nat -> weights n pi -> 0 < sum n pi.
-Proof.
-  intros N W. rewrite <- (sum_zero n (fun _ => 0)) by auto. apply sum_lt with 0%nat; auto.
-  intros i I. apply Rlt_le. auto.
-Qed.
-
 Lemma noncooperative_best pi w x : (0 < n)%nat -> weights n pi ->
-  (exists t, noncooperative n k m pi w x t) <-> best n k (capacity ++ equal_rates pi w) w x.
+  (exists t, noncooperative n k m pi w x t) <-> best n k (capacity_limits ++ equal_rates pi w) w x.
 Proof.
-  intros N W. pose proof (sum_weights pi N W) as S. unfold best. rewrite meets_level by auto. split.
+  intros N W. assert (S : 0 < sum n pi) by now apply weights_sum with 0%nat.
+  unfold best. rewrite meets_level by auto. split.
   - intros (t & L & B). split; [now exists t|]. intros y Y. apply meets_level in Y as (s & Y); auto.
-    change (total n k w y <= total n k w x). rewrite (total_level pi w y s Y), (total_level pi w x t L).
+    change (total n k w y <= total n k w x). rewrite (level_total n k m pi w y s Y), (level_total n k m pi w x t L).
     apply Rmult_le_compat_r; [lra|]. now apply (B y).
   - intros ((t & L) & B). exists t; split; auto. intros y s Y.
     assert (V : total n k w y <= total n k w x) by (apply B, meets_level; auto; now exists s).
-    rewrite (total_level pi w y s Y), (total_level pi w x t L) in V. now apply Rmult_le_reg_r with (sum n pi).
+    rewrite (level_total n k m pi w y s Y), (level_total n k m pi w x t L) in V.
+    now apply Rmult_le_reg_r with (sum n pi).
 Qed.
 
 (* Values are bounded on all feasible tables. *)
-Lemma capacity_bounded q c : exists u, forall x, meets n k (capacity ++ q) x -> value n k c x <= u.
+Lemma capacity_bounded q c : exists u, forall x, meets n k (capacity_limits ++ q) x -> total n k c x <= u.
 Proof.
   exists (sum n (fun l => sum k (fun j => Rabs (c l j) * m j))). intros x X.
   apply meets_app in X as (X & _). apply meets_capacity in X as (P & U).
@@ -400,46 +305,14 @@ Proof.
 Qed.
 
 Hypothesis supply : forall j, (j < k)%nat -> 0 <= m j.
-Let nothing : table := fun _ _ => 0.
-
-Lemma nothing_rate c l : dot k c (nothing l) = 0.
-Proof. apply sum_zero; intros; unfold nothing; ring. Qed.
-
-Lemma nothing_feasible : feasible n k m nothing.
+Lemma noncooperative_corner_exists pi w : (0 < n)%nat -> weights n pi -> exists x t, noncooperative n k m pi w x t /\
+  corner n k (capacity_limits ++ equal_rates pi w) x.
 Proof.
-  split; [intros l j _ _; unfold nothing; lra|]. intros j J. unfold used, nothing. rewrite sum_zero; auto.
-Qed.
-
-Lemma cooperative_exists pi w : exists x, cooperative n k m pi w x.
-Proof.
-  destruct (capacity_bounded (envy pi w) w) as (u & U).
-  destruct (best_exists n k (capacity ++ envy pi w) w nothing u) as (x & X); auto.
-  - apply meets_app. rewrite meets_capacity, meets_envy. split; [apply nothing_feasible|].
-    intros l h _ _. unfold rate. rewrite !nothing_rate. lra.
-  - exists x. now apply cooperative_best.
-Qed.
-
-Lemma noncooperative_exists pi w : (0 < n)%nat -> weights n pi -> exists x t, noncooperative n k m pi w x t /\
-  corner n k (capacity ++ equal_rates pi w) x.
-Proof.
-  intros N W. destruct (corner_exists n k (capacity ++ equal_rates pi w) w nothing) as (x & B & C).
-  - apply meets_level; auto. exists 0. split; [apply nothing_feasible|].
-    intros l L. unfold rate. rewrite nothing_rate. ring.
+  intros N W. destruct (corner_exists n k (capacity_limits ++ equal_rates pi w) w (fun _ _ => 0)) as (x & B & C).
+  - apply meets_level; auto. exists 0. split; [now apply nothing|].
+    intros l L. rewrite rate_of_nothing. ring.
   - intros d. apply capacity_bounded.
   - apply noncooperative_best in B as (t & B); auto. now exists x, t.
-Qed.
-
-Lemma sharing_exists pi w : (0 < n)%nat -> weights n pi -> exists x, sharing_optimum pi w x.
-Proof.
-  intros N W. pose proof (sum_weights pi N W) as S. destruct (capacity_bounded (fair_shares pi w) w) as (u & U).
-  destruct (best_exists n k (capacity ++ fair_shares pi w) w (fun l j => pi l / sum n pi * m j) u) as (x & X); auto.
-  - apply meets_app. rewrite meets_capacity, meets_sharing. repeat split.
-    + intros l j L J. apply Rmult_le_pos; auto. apply Rlt_le, Rdiv_lt_0_compat; auto.
-    + intros j J. unfold used. right. rewrite (sum_ext n _ (fun l => m j / sum n pi * pi l)).
-      * rewrite sum_scal. field. lra.
-      * intros; field; lra.
-    + intros l L. unfold rate. rewrite dot_scal. lra.
-  - exists x. now apply sharing_best.
 Qed.
 
 (* -- Directions that would improve an optimum --------------------------------------------------------------------- *)
@@ -451,7 +324,7 @@ Lemma cooperative_no_gain pi w x d : cooperative n k m pi w x -> possible x d ->
 Proof.
   intros O P E. apply cooperative_best in O. apply (best_no_gain n k _ w x d O).
   apply Forall_app; split; [now apply possible_capacity|].
-  apply Forall_pairs. intros l h L H. cbn. rewrite !envy_value by auto. specialize (E l h L H). lra.
+  apply by_pairs_spec. intros l h L H. cbn. rewrite !envy_value by auto. specialize (E l h L H). lra.
 Qed.
 
 Lemma sharing_no_gain pi w x d : sharing_optimum pi w x -> possible x d ->
@@ -459,78 +332,18 @@ Lemma sharing_no_gain pi w x d : sharing_optimum pi w x -> possible x d ->
 Proof.
   intros O P E. apply sharing_best in O. apply (best_no_gain n k _ w x d O).
   apply Forall_app; split; [now apply possible_capacity|].
-  apply Forall_seq. intros l L. cbn. rewrite !share_value by auto. specialize (E l L). lra.
-Qed.
-
-(* If no user loses and one gains, it can give a little of all it has to every user. *)
-Lemma noncooperative_pareto pi w x t y h : weights n pi -> positive n k w -> noncooperative n k m pi w x t ->
-  feasible n k m y -> (forall l, (l < n)%nat -> rate k w x l <= rate k w y l) -> (h < n)%nat ->
-  rate k w y h <= rate k w x h.
-Proof.
-  intros W P ((X & E) & B) Y H Hn. destruct (Rle_lt_dec (rate k w y h) (rate k w x h)) as [|G]; auto. exfalso.
-  destruct Y as (Y & U).
-  assert (T : forall l, (l < n)%nat -> 0 <= t * pi l).
-  { intros l L. rewrite <- E by auto. apply sum_nonneg. intros j J. apply Rmult_le_pos; [|now apply X].
-    apply Rlt_le. now apply P. }
-  assert (Some : forall l, (l < n)%nat -> 0 < dot k (w l) (y h)).
-  { destruct (sum_pos_term k (fun j => w h j * y h j)) as (a & A & Pa).
-    { apply Rle_lt_trans with (rate k w x h); [rewrite E by auto; auto|exact G]. }
-    intros l L. rewrite <- (sum_zero k (fun _ => 0)) by auto. apply sum_lt with a; auto.
-    - intros j J. apply Rmult_le_pos; [apply Rlt_le; now apply P|now apply Y].
-    - apply Rmult_lt_0_compat; [now apply P|]. specialize (Y h a Hn A). specialize (P h a Hn A). nra. }
-  assert (N : 0 < INR n) by (apply (lt_INR 0); lia).
-  set (gap := rate k w y h - t * pi h). assert (Gap : 0 < gap) by (unfold gap; rewrite <- E; auto; lra).
-  pose proof (T h Hn) as Th. pose proof (Some h Hn) as Sh. unfold rate in *.
-  set (f := gap / (2 * dot k (w h) (y h))).
-  assert (F : 0 < f) by (apply Rdiv_lt_0_compat; lra).
-  assert (F2 : f * dot k (w h) (y h) = gap / 2) by (unfold f; field; lra).
-  assert (F1 : f <= 1 / 2).
-  { apply Rmult_le_reg_r with (dot k (w h) (y h)); [lra|]. rewrite F2. unfold gap. lra. }
-  assert (Fn : 0 < f / INR n) by (apply Rdiv_lt_0_compat; auto).
-  set (z := fun l j => y l j + (f / INR n - f * ind h l) * y h j).
-  assert (Z : forall l, dot k (w l) (z l) = dot k (w l) (y l) + (f / INR n - f * ind h l) * dot k (w l) (y h)).
-  { intros l. unfold z. now rewrite dot_plus, dot_scal. }
-  assert (Zt : forall l, (l < n)%nat -> t * pi l < dot k (w l) (z l)).
-  { intros l L. rewrite Z. specialize (H l L). rewrite E in H by auto. specialize (Some l L).
-    assert (0 < f / INR n * dot k (w l) (y h)) by now apply Rmult_lt_0_compat.
-    destruct (Nat.eq_dec l h) as [->|D]; [rewrite ind_same; unfold gap in *; lra|rewrite ind_other by auto; lra]. }
-  destruct (room n (fun l => dot k (w l) (z l) / pi l) t) as (s & S & R).
-  { intros l L. specialize (W l L). apply Rmult_lt_reg_r with (pi l); auto.
-    replace (dot k (w l) (z l) / pi l * pi l) with (dot k (w l) (z l)) by (field; lra). auto. }
-  set (q := fun l j => s * pi l / dot k (w l) (z l) * z l j).
-  apply (Rlt_not_le _ _ S), (B q). repeat split.
-  - intros l j L J. unfold q. pose proof (Zt l L). pose proof (T l L). specialize (W l L).
-    apply Rmult_le_pos; [apply Rlt_le, Rdiv_lt_0_compat; nra|].
-    unfold z. pose proof (Y l j L J). pose proof (Y h j Hn J). unfold ind. destruct (Nat.eqb_spec l h); [subst|]; nra.
-  - intros j J. apply Rle_trans with (used n z j).
-    + apply sum_le. intros l L. pose proof (Zt l L). pose proof (T l L). specialize (R l L). specialize (W l L).
-      cbn in R.
-      assert (0 <= z l j).
-      { unfold z. pose proof (Y l j L J). pose proof (Y h j Hn J). unfold ind.
-        destruct (Nat.eqb_spec l h); [subst|]; nra. }
-      unfold q. rewrite <- (Rmult_1_l (z l j)) at 2. apply Rmult_le_compat_r; auto.
-      apply Rmult_le_reg_r with (dot k (w l) (z l) / pi l); [apply Rdiv_lt_0_compat; lra|].
-      replace (s * pi l / dot k (w l) (z l) * (dot k (w l) (z l) / pi l)) with s by (field; lra). lra.
-    + unfold used, z. rewrite sum_plus.
-      rewrite (sum_ext n (fun l => (f / INR n - f * ind h l) * y h j)
-        (fun l => y h j * (f / INR n) - y h j * f * ind h l)) by (intros; ring).
-      rewrite sum_minus, sum_const, sum_scal, (sum_one n h) by auto.
-      replace (INR n * (y h j * (f / INR n))) with (y h j * f) by (field; lra).
-      specialize (U j J). unfold used in U. lra.
-  - intros l L. unfold q, rate. rewrite dot_scal. field. specialize (Zt l L). specialize (T l L). lra.
+  apply by_users_spec. intros l L. cbn. rewrite !share_value by auto. specialize (E l L). lra.
 Qed.
 
 Lemma noncooperative_no_gain pi w x t d : weights n pi -> positive n k w -> noncooperative n k m pi w x t ->
   possible x d -> (forall l, (l < n)%nat -> 0 <= rate k w d l) -> forall l, (l < n)%nat -> rate k w d l <= 0.
 Proof.
-  intros W P O D G h H. destruct (short_move n k capacity x d) as (e & E & M).
+  intros W P O D G h H. destruct (short_move n k capacity_limits x d) as (e & E & M).
   - apply meets_capacity. apply O.
   - now apply possible_capacity.
   - specialize (M e ltac:(lra)). apply meets_capacity in M.
-    pose proof (noncooperative_pareto pi w x t _ h W P O M) as Q. unfold rate in *. rewrite dot_move in Q.
-    assert (e * dot k (w h) (d h) <= 0); [|nra].
-    enough (dot k (w h) (x h) + e * dot k (w h) (d h) <= dot k (w h) (x h)) by lra.
-    apply Q; auto. intros l L. rewrite dot_move. specialize (G l L). nra.
+    assert (Q := noncooperative_pareto n k m pi w x t W P O _ M). unfold rate in *.
+    specialize (Q ltac:(intros l L; rewrite dot_move; specialize (G l L); nra) h H). rewrite dot_move in Q. nra.
 Qed.
 
 End Limits.
@@ -736,14 +549,14 @@ Qed.
 (* The second objective: sum_{l,j} l j w_l^j x_l^j, with users and types counted from 1. *)
 Definition order_score w : table := fun l j => INR (S l) * INR (S j) * w l j.
 Definition sorted_optimum pi w x t : Prop := noncooperative n k m pi w x t /\
-  forall y, noncooperative n k m pi w y t -> value n k (order_score w) y <= value n k (order_score w) x.
+  forall y, noncooperative n k m pi w y t -> total n k (order_score w) y <= total n k (order_score w) x.
 
 Lemma score_swap w l h i j p q : (l < n)%nat -> (h < n)%nat -> (i < k)%nat -> (j < k)%nat ->
   p * w l i = q * w l j -> p * w h i = q * w h j ->
-  value n k (order_score w) (swap l h i j p q) =
+  total n k (order_score w) (swap l h i j p q) =
   (INR (S j) - INR (S i)) * (q * (INR (S h) * w h j - INR (S l) * w l j)).
 Proof.
-  intros L H I J El Eh. unfold value.
+  intros L H I J El Eh. unfold total, rate.
   rewrite (sum_ext n _ (fun a => (ind l a - ind h a) * (p * order_score w a i - q * order_score w a j)))
     by (intros; apply dot_swap; auto).
   rewrite sum_between by auto. unfold order_score.
@@ -760,11 +573,11 @@ Proof.
   pose proof (Ro l h i j L I) as E2. set (d := swap l h i j (w l j) (w l i)).
   assert (Z : forall a, rate k w d a = 0).
   { intros a. unfold d. rewrite exchange_rate by lia. replace (w l i * w h j - w l j * w h i) with 0 by lra. ring. }
-  destruct (short_move n k (capacity n k m) x d) as (e & E & M).
+  destruct (short_move n k (capacity_limits n k m) x d) as (e & E & M).
   - apply meets_capacity. apply O.
   - apply possible_capacity, exchange_possible; auto. apply O.
   - specialize (M e ltac:(lra)). apply meets_capacity in M. specialize (B (move x d e)).
-    rewrite value_move in B. unfold d at 2 in B. rewrite score_swap in B by (try lia; lra).
+    rewrite total_move in B. unfold d at 2 in B. rewrite score_swap in B by (try lia; lra).
     pose proof (later_users_faster w l h j P One Ro L ltac:(lia)) as F.
     pose proof (P l j ltac:(lia) ltac:(lia)). pose proof (P l i ltac:(lia) ltac:(lia)).
     assert (0 < INR (S j) - INR (S i)) by (apply Rlt_Rminus, lt_INR; lia).
@@ -781,7 +594,7 @@ Qed.
 Lemma sorted_exists pi w : (0 < n)%nat -> weights n pi -> (forall j, (j < k)%nat -> 0 <= m j) ->
   exists x t, sorted_optimum pi w x t.
 Proof.
-  intros N W M. destruct (noncooperative_exists n k m M pi w N W) as (x0 & t & O & _).
+  intros N W M. destruct (noncooperative_corner_exists n k m M pi w N W) as (x0 & t & O & _).
   pose proof (proj1 (noncooperative_best n k m pi w x0 N W) (ex_intro _ t O)) as (F & B).
   destruct (capacity_bounded n k m (equal_rates n pi w) w) as (u & U).
   destruct (face n k _ w x0 u F U) as (p & (x1 & X1) & P).
@@ -799,7 +612,6 @@ End Types.
 (* Cases for the examples: speedup (l + 1)^j of user l on type j, weights 1, 2, ..., one GPU of each type *)
 Definition powers : table := fun l j => INR (S l) ^ j.
 Definition numbers (l : nat) : R := INR (S l).
-Definition one_each (j : nat) : R := 1.
 
 Lemma numbers_positive l : 0 < numbers l.
 Proof. apply (lt_INR 0); lia. Qed.
@@ -822,8 +634,19 @@ Proof.
   assert (0 < INR (S l) ^ i * INR (S h) ^ i) by (apply Rmult_lt_0_compat; auto). nra.
 Qed.
 
-Ltac case_of_examples := auto using powers_positive, powers_normalised, powers_ordered;
+Ltac case_of_examples := auto using powers_positive, positive_nonneg, powers_normalised, powers_ordered, equal_weights;
   try (intros ? _; apply numbers_positive); try (intros ? _; unfold one_each; lra); try lia.
+
+Lemma powers_noncooperative : exists x t, noncooperative 3 3 one_each numbers powers x t.
+Proof. apply noncooperative_exists; case_of_examples. Qed.
+
+Lemma powers_cooperative n k pi : exists x, cooperative n k one_each pi powers x.
+Proof. apply cooperative_exists; case_of_examples. Qed.
+
+(* The hypotheses can be met by an optimum that exists. *)
+Ltac met_by optimum :=
+  let H := fresh "H" in let O := fresh "O" in intros H; pose proof optimum as O;
+  repeat (match type of O with ex _ => destruct O as (? & O) end); (eapply H; try exact O); case_of_examples.
 
 (* Claim oef/lemma-3.1-ratio: every optimum of non-cooperative OEF serves user 1 from left to right. *)
 Theorem noncooperative_filled n k m pi w x t : (0 < n)%nat -> weights n pi -> positive n k w -> ratio_ordered n k w ->
@@ -834,10 +657,7 @@ Proof.
   - now apply (noncooperative_staircase n k m pi w x N W P t).
 Qed.
 Example noncooperative_filled_met : can_be_met noncooperative_filled.
-Proof.
-  intros H. destruct (noncooperative_exists 3 3 one_each) with (pi := numbers) (w := powers)
-    as (x & t & O & _); case_of_examples. apply (H 3%nat 3%nat one_each numbers powers x t); case_of_examples.
-Qed.
+Proof. met_by powers_noncooperative. Qed.
 
 (* Claim oef/thm-5.2-ratio: every optimum of non-cooperative OEF gives every user adjacent types. *)
 Theorem noncooperative_adjacent n k m pi w x t : (0 < n)%nat -> (forall j, (j < k)%nat -> 0 < m j) -> weights n pi ->
@@ -848,10 +668,7 @@ Proof.
   - now apply (noncooperative_staircase n k m pi w x N W P t).
 Qed.
 Example noncooperative_adjacent_met : can_be_met noncooperative_adjacent.
-Proof.
-  intros H. destruct (noncooperative_exists 3 3 one_each) with (pi := numbers) (w := powers)
-    as (x & t & O & _); case_of_examples. apply (H 3%nat 3%nat one_each numbers powers x t); case_of_examples.
-Qed.
+Proof. met_by powers_noncooperative. Qed.
 
 (* Claim oef/thm-5.2-sorted: where ratios may be equal, every optimum of non-cooperative OEF with the largest
    sum_{l,j} l j w_l^j x_l^j gives adjacent types. *)
@@ -885,7 +702,7 @@ Proof.
 Qed.
 Example sharing_filled_and_adjacent_met : can_be_met sharing_filled_and_adjacent.
 Proof.
-  intros H. destruct (sharing_exists 3 3 one_each) with (pi := numbers) (w := powers) as (x & O); case_of_examples.
+  intros H. destruct (largest_sharing_total_exists 3 3 one_each numbers powers) as (x & O); case_of_examples.
   apply (H 3%nat 3%nat one_each numbers powers x); case_of_examples.
 Qed.
 
@@ -898,10 +715,7 @@ Proof.
   - now apply (two_users_staircase 2 k m pi w x N W P).
 Qed.
 Example cooperative_two_filled_met : can_be_met cooperative_two_filled.
-Proof.
-  intros H. destruct (cooperative_exists 2 3 one_each) with (pi := numbers) (w := powers) as (x & O);
-    case_of_examples. apply (H 3%nat one_each numbers powers x); case_of_examples.
-Qed.
+Proof. met_by (powers_cooperative 2 3 numbers). Qed.
 
 (* Claim oef/thm-5.2-cooperative-two: every optimum of cooperative OEF gives two users adjacent types. *)
 Theorem cooperative_two_adjacent k m pi w x : (forall j, (j < k)%nat -> 0 < m j) -> weights 2 pi -> positive 2 k w ->
@@ -912,10 +726,7 @@ Proof.
   - now apply (two_users_staircase 2 k m pi w x N W P).
 Qed.
 Example cooperative_two_adjacent_met : can_be_met cooperative_two_adjacent.
-Proof.
-  intros H. destruct (cooperative_exists 2 3 one_each) with (pi := numbers) (w := powers) as (x & O);
-    case_of_examples. apply (H 3%nat one_each numbers powers x); case_of_examples.
-Qed.
+Proof. met_by (powers_cooperative 2 3 numbers). Qed.
 
 (* -- Cooperative OEF with two GPU types --------------------------------------------------------------------------- *)
 
@@ -967,7 +778,7 @@ Proof.
     assert (0 < pi l * b 0%nat) by nra. assert (0 <= pi 0%nat * b l - pi l * b 0%nat) by nra. nra. }
   assert (A : sum n a = m 0%nat) by (apply (U 0%nat); lia).
   assert (B : sum n b = m 1%nat) by (apply (U 1%nat); lia).
-  set (Q := sum n pi). assert (Q0 : 0 < Q) by now apply sum_weights.
+  set (Q := sum n pi). assert (Q0 : 0 < Q) by now apply weights_sum with 0%nat.
   set (S := sum n (fun l => pi l * r l)).
   (* all users but the first have equal bundles, in which there is no type 1, and the first does not envy them *)
   set (c := m 0%nat / (pi 0%nat * r 0%nat)). set (e := (m 1%nat - (Q - pi 0%nat) * c) / Q).
@@ -1060,25 +871,16 @@ Proof.
   unfold total, rate. rewrite <- sum_plus. apply sum_ext; intros. rewrite Dd. ring.
 Qed.
 Example cooperative_two_types_filled_met : can_be_met cooperative_two_types_filled.
-Proof.
-  intros H. destruct (cooperative_exists 4 2 one_each) with (pi := numbers) (w := powers) as (x & O);
-    case_of_examples. apply (H 4%nat one_each numbers powers x); case_of_examples.
-Qed.
+Proof. met_by (powers_cooperative 4 2 numbers). Qed.
 
 (* -- Cooperative OEF with three users ----------------------------------------------------------------------------- *)
 
 Lemma last_index (P : nat -> Prop) n : (exists i, (i < n)%nat /\ P i) ->
   exists i, (i < n)%nat /\ P i /\ forall j, (i < j < n)%nat -> ~ P j.
 Proof.
-  induction n; intros (i & I & Pi); [lia|]. destruct (classic (P n)) as [Y|Z].
-  - exists n; repeat split; auto. lia.
-  - destruct IHn as (j & J & Pj & H).
-    + exists i; split; auto. destruct (Nat.eq_dec i n) as [->|D]; [contradiction|lia].
-    + exists j; repeat split; auto. intros h K. destruct (Nat.eq_dec h n) as [->|D]; auto. apply H; lia.
+  intros E. destruct (largest_index n P INR E) as (i & I & Pi & Last). exists i. repeat split; auto.
+  intros j J Pj. specialize (Last j (proj2 J) Pj). apply INR_le in Last. lia.
 Qed.
-
-Lemma weights_equal n : weights n equal.
-Proof. intros l _. unfold equal. lra. Qed.
 
 Section Trades.
 Variables n k : nat.
@@ -1354,16 +1156,13 @@ Theorem cooperative_three_filled k m w x : positive 3 k w -> normalised 3 w -> r
   cooperative 3 k m equal w x -> filled_from_left k m x.
 Proof.
   intros P One Ro O i j I P0. apply (first_has_all 3 k m x i); [lia|lia|apply O| |].
-  - apply (cooperative_used 3 k m equal w x); auto; [apply weights_equal|lia].
+  - apply (cooperative_used 3 k m equal w x); auto; [apply equal_weights|lia].
   - intros h H Ph. assert (h = 1 \/ h = 2)%nat as [-> | ->] by lia.
     + now apply (second_has_none k m w P One Ro i j I x O).
     + now apply (last_has_none k m w P One Ro i j I x O).
 Qed.
 Example cooperative_three_filled_met : can_be_met cooperative_three_filled.
-Proof.
-  intros H. destruct (cooperative_exists 3 3 one_each) with (pi := equal) (w := powers) as (x & O);
-    case_of_examples. apply (H 3%nat one_each powers x); case_of_examples.
-Qed.
+Proof. met_by (powers_cooperative 3 3 equal). Qed.
 
 (* -- Vertex optima of non-cooperative OEF (section 4.4) ----------------------------------------------------------- *)
 
@@ -1407,10 +1206,10 @@ Variable m : nat -> R.
 (* A vertex of the program of non-cooperative OEF: the midpoint of no two other allocations with equal rates. *)
 Definition vertex (pi : nat -> R) (w x : table) : Prop :=
   forall y z s t, level n k m pi w y s -> level n k m pi w z t ->
-  midpoint n k x y z -> same n k y x.
+  midpoint n k x y z -> same_shares n k y x.
 
 Lemma vertex_corner pi w x : (0 < n)%nat -> weights n pi ->
-  corner n k (capacity n k m ++ equal_rates n pi w) x -> vertex pi w x.
+  corner n k (capacity_limits n k m ++ equal_rates n pi w) x -> vertex pi w x.
 Proof.
   intros N W C y z s t Y Z H. apply (C y z); auto; apply meets_level; auto; [now exists s|now exists t].
 Qed.
@@ -1442,13 +1241,6 @@ Proof. intros L J. destruct (Rlt_dec 0 (x l j)); [now right|left; now apply zero
 (* A row over the entries of a table and one more unknown. *)
 Let row_of (c : table) (b : R) : nat -> R := extended (n * k) (vector k c) b.
 
-Lemma dot_row c b v : dot (S (n * k)) (row_of c b) v = value n k c (matrix k v) + b * v (n * k)%nat.
-Proof.
-  unfold dot; cbn [sum]. unfold row_of at 2, extended. rewrite Nat.eqb_refl. f_equal.
-  rewrite <- dot_vector. apply sum_ext; intros i I. unfold row_of, extended.
-  destruct (Nat.eqb_spec i (n * k)); [lia|auto].
-Qed.
-
 (* n + k positive shares or more leave a direction that changes all rates alike. *)
 Lemma direction pi w x : (n + k <= shares_above_zero x)%nat -> exists d t, (exists l j, (l < n)%nat /\ (j < k)%nat /\
     d l j <> 0 \/ t <> 0) /\
@@ -1457,10 +1249,10 @@ Lemma direction pi w x : (n + k <= shares_above_zero x)%nat -> exists d t, (exis
 Proof.
   intros Many. pose proof (zeros_count x) as Z.
   destruct (homogeneous (S (n * k)) (map (fun a => row_of (unit (fst a) (snd a)) 0) (zeros x) ++
-    map (fun j => row_of (fun _ => ind j) 0) (seq 0 k) ++
-    map (fun l => row_of (fun i s => ind l i * w l s) (- pi l)) (seq 0 n))) as (v & (i & I & V) & Sol).
-  { rewrite !app_length, !map_length, !seq_length. lia. }
-  rewrite !Forall_app, !Forall_seq, Forall_map, Forall_forall in Sol. destruct Sol as (S1 & S2 & S3).
+    by_users k (fun j => row_of (fun _ => ind j) 0) ++
+    by_users n (fun l => row_of (fun i s => ind l i * w l s) (- pi l)))) as (v & (i & I & V) & Sol).
+  { unfold by_users. rewrite !app_length, !map_length, !seq_length. lia. }
+  rewrite !Forall_app, !by_users_spec, Forall_map, Forall_forall in Sol. destruct Sol as (S1 & S2 & S3).
   exists (matrix k v), (v (n * k)%nat). repeat split.
   - destruct (Nat.eq_dec i (n * k)) as [->|D]; [exists 0%nat, 0%nat; now right|].
     assert (K : k <> 0%nat) by (intros ->; lia).
@@ -1469,9 +1261,10 @@ Proof.
     + now apply Nat.mod_upper_bound.
     + unfold matrix. now rewrite (Nat.mul_comm _ k), <- Nat.div_mod.
   - intros l j L J. destruct (no_zero x l j L J) as [Y|Y]; [right|now left].
-    specialize (S1 (l, j) Y). rewrite dot_row in S1. cbn in S1. rewrite value_unit in S1 by auto. lra.
-  - intros j J. specialize (S2 j J). rewrite dot_row, used_value in S2 by auto. lra.
-  - intros l L. specialize (S3 l L). rewrite dot_row, value_row in S3 by auto. unfold rate. lra.
+    specialize (S1 (l, j) Y). unfold row_of in S1. rewrite dot_matrix in S1. cbn in S1.
+    rewrite total_unit in S1 by auto. lra.
+  - intros j J. specialize (S2 j J). unfold row_of in S2. rewrite dot_matrix, used_value in S2 by auto. lra.
+  - intros l L. specialize (S3 l L). unfold row_of in S3. rewrite dot_matrix, total_row in S3 by auto. unfold rate. lra.
 Qed.
 
 (* Claim oef/nonzeros-vertex: a vertex optimum of non-cooperative OEF has at most n + k - 1 shares above 0. *)
@@ -1488,12 +1281,12 @@ Proof.
     - intros s S. right. rewrite U; auto; lra.
     - intros h s H S. destruct (D h s H S) as [|Z]; [now left|right; unfold d'; rewrite Z; lra].
     - intros s S. right. unfold used, d'. rewrite sum_scal. fold (used n d s). rewrite U; auto; lra. }
-  assert (F : meets n k (capacity n k m) x) by (apply meets_capacity, O).
+  assert (F : meets n k (capacity_limits n k m) x) by (apply meets_capacity, O).
   destruct (short_move n k _ x d F (possible_capacity n k m x d (proj1 Ds))) as (e1 & E1 & M1).
   destruct (short_move n k _ x d' F (possible_capacity n k m x d' (proj2 Ds))) as (e2 & E2 & M2).
   set (e := Rmin e1 e2). assert (E0 : 0 < e) by now apply Rmin_glb_lt.
   pose proof (Rmin_l e1 e2). pose proof (Rmin_r e1 e2). fold e in H, H0.
-  assert (Same : same n k (move x d e) x).
+  assert (Same : same_shares n k (move x d e) x).
   { apply (V _ (move x d' e) (t + e * c) (t - e * c)).
     - split; [apply meets_capacity, M1; lra|]. intros h H'. unfold rate. rewrite dot_move.
       change (rate k w x h + e * rate k w d h = (t + e * c) * pi h). rewrite E, (proj2 (proj1 O)) by auto. ring.
@@ -1556,7 +1349,7 @@ Qed.
 Lemma vertex_exists pi w : (0 < n)%nat -> weights n pi -> (forall j, (j < k)%nat -> 0 <= m j) ->
   exists x t, noncooperative n k m pi w x t /\ vertex pi w x.
 Proof.
-  intros N W M. destruct (noncooperative_exists n k m M pi w N W) as (x & t & O & C). exists x, t. split; auto.
+  intros N W M. destruct (noncooperative_corner_exists n k m M pi w N W) as (x & t & O & C). exists x, t. split; auto.
   now apply vertex_corner.
 Qed.
 
@@ -1725,7 +1518,7 @@ Variable x : nat -> R.
 
 (* GPU number s of tenant i may be assigned from round floor((s - 1) / x_i) + 1 to round ceil(s / x_i). *)
 Definition release (i s : nat) : Z := (Int_part (INR (s - 1) / x i) + 1)%Z.
-Definition deadline (i s : nat) : Z := (- Int_part (- (INR s / x i)))%Z.
+Definition deadline (i s : nat) : Z := ceiling (INR s / x i).
 
 (* Assignment g is that of GPU g mod m in round g / m + 1: to a tenant, or to nobody. *)
 Variable assigned : nat -> option nat.
@@ -1768,7 +1561,7 @@ Qed.
 
 Lemma deadline_spec i s d : 0 < x i -> ((deadline i s <= Z.of_nat d)%Z <-> INR s <= INR d * x i).
 Proof.
-  intros X. unfold deadline. transitivity (- Z.of_nat d <= Int_part (- (INR s / x i)))%Z; [lia|].
+  intros X. unfold deadline, ceiling. transitivity (- Z.of_nat d <= Int_part (- (INR s / x i)))%Z; [lia|].
   rewrite below_floor, opp_IZR, <- INR_IZR_INZ. split; intros H.
   - apply Ropp_le_cancel in H. apply Rmult_le_compat_r with (r := x i) in H; [|lra].
     unfold Rdiv in H. rewrite Rmult_assoc, Rinv_l in H by lra. lra.

@@ -25,15 +25,6 @@ Proof.
     destruct (Rlt_dec u m); [apply Below; lra|]. destruct (Req_dec u m) as [->|]; [exact Pm|apply Q; lra].
 Qed.
 
-Lemma finite_choice n (P : nat -> R -> Prop) : (forall j, (j < n)%nat -> exists a, P j a) ->
-  exists f, forall j, (j < n)%nat -> P j (f j).
-Proof.
-  induction n as [|n IH]; intros H; [exists (fun _ => 0); intros; lia|].
-  destruct IH as (f & F); [intros; apply H; lia|]. destruct (H n ltac:(lia)) as (a & Pa).
-  exists (fun j => if Nat.eqb j n then a else f j). intros j Hj.
-  destruct (Nat.eqb_spec j n) as [->|]; [exact Pa|apply F; lia].
-Qed.
-
 (* The first time at which P holds. *)
 Definition first (P : R -> Prop) (t : R) : Prop := P t /\ forall u, P u -> t <= u.
 
@@ -244,7 +235,7 @@ Qed.
 Lemma completions_exist n r p w T : schedule n r w -> (forall j, (j < n)%nat -> done r p w j T) ->
   exists C, completions n r p w C.
 Proof.
-  intros S Ends. apply (finite_choice n (fun j => first (done r p w j))). intros j Hj.
+  intros S Ends. apply (finite_choice 0 n (fun j => first (done r p w j))). intros j Hj.
   apply (first_exists _ (r j) T); [now apply Ends|now intros u (A & _)|]. intros u N.
   destruct (Rle_dec (r j) u) as [A|A].
   - assert (L : w j u < p j) by (apply Rnot_le_lt; intros L; now apply N). exists (p j - w j u). split; [lra|].
@@ -338,7 +329,7 @@ Qed.
 Lemma ahead_counts f g : ahead f g -> (forall j, (j < n)%nat -> 0 <= f j /\ 0 <= g j) ->
   count (fun j => if Rlt_dec 0 (f j) then true else false) <= count (fun j => if Rlt_dec 0 (g j) then true else false).
 Proof.
-  intros H Pos. destruct (room n (fun j => if Rlt_dec 0 (f j) then f j else 1) 0) as (e & E & Room).
+  intros H Pos. destruct (room_above n (fun j => if Rlt_dec 0 (f j) then f j else 1) 0) as (e & E & Room).
   { intros i Hi. destruct (Rlt_dec 0 (f i)); lra. }
   destruct (H (e / 2) ltac:(lra) (fun j => if Rlt_dec 0 (g j) then true else false)) as (A & CA & OA).
   apply Rle_trans with (count A); [|exact CA].
@@ -362,7 +353,7 @@ Proof. unfold load. destruct Rle_dec; [apply Rmax_l|lra]. Qed.
 (* Finitely many times after t have a time between them and t. *)
 Lemma before_next n (r : nat -> R) t : exists e, 0 < e /\ forall j, (j < n)%nat -> t < r j -> t + e <= r j.
 Proof.
-  destruct (room n (fun j => if Rlt_dec t (r j) then r j else t + 1) t) as (s & S & H).
+  destruct (room_above n (fun j => if Rlt_dec t (r j) then r j else t + 1) t) as (s & S & H).
   - intros i _. destruct (Rlt_dec t (r i)); lra.
   - exists (s - t); split; [lra|]. intros j Hj Tj. specialize (H j Hj). cbn in H. destruct (Rlt_dec t (r j)); lra.
 Qed.
@@ -482,21 +473,6 @@ Qed.
 End Optimal.
 
 (* -- SRPT schedules exist -- *)
-
-Lemma least_index n (P : nat -> Prop) (f : nat -> R) : (exists j, (j < n)%nat /\ P j) ->
-  exists a, (a < n)%nat /\ P a /\ forall j, (j < n)%nat -> P j -> f a <= f j.
-Proof.
-  induction n as [|n IH]; intros (i & Hi & Pi); [lia|].
-  destruct (classic (exists j, (j < n)%nat /\ P j)) as [Y|N].
-  - destruct (IH Y) as (a & Ha & Pa & Least). destruct (classic (P n /\ f n < f a)) as [(Pn & L)|L].
-    + exists n. repeat split; auto. intros j Hj Pj. destruct (Nat.eq_dec j n) as [->|]; [lra|].
-      specialize (Least j ltac:(lia) Pj). lra.
-    + exists a. repeat split; auto. intros j Hj Pj. destruct (Nat.eq_dec j n) as [->|]; [|apply Least; auto; lia].
-      apply Rnot_lt_le. intros F. now apply L.
-  - assert (i = n) as -> by (destruct (Nat.eq_dec i n); auto; exfalso; apply N; exists i; split; [lia|auto]).
-    exists n. repeat split; auto. intros j Hj Pj. destruct (Nat.eq_dec j n) as [->|]; [lra|].
-    exfalso; apply N; exists j; split; [lia|auto].
-Qed.
 
 Section Existence.
 Variables (n : nat) (r p : nat -> R).
@@ -812,12 +788,6 @@ Proof.
   - apply sum_nonneg. intros. apply alone_nonneg. lra.
 Qed.
 
-Lemma INR_above x : exists k : nat, x < INR k.
-Proof.
-  destruct (Rlt_dec x 0) as [L|L]; [exists O; exact L|]. destruct (archimed x) as (U & _). exists (Z.to_nat (up x)).
-  rewrite INR_IZR_INZ, Z2Nat.id; [exact U|]. apply le_IZR. lra.
-Qed.
-
 Section Slots.
 Variables (n : nat) (r p : nat -> R).
 
@@ -906,7 +876,7 @@ Qed.
 Lemma slot_schedules : exists C, slot_completions n r p C.
 Proof.
   destruct (slots_suffice _ shortest_slots_srpt) as (T & Ends). set (a := shortest_slots) in *.
-  destruct (finite_choice n (fun j c => exists t, c = INR t /\ r j <= INR t /\ p j <= slots_of a j t /\
+  destruct (finite_choice 0 n (fun j c => exists t, c = INR t /\ r j <= INR t /\ p j <= slots_of a j t /\
     forall u, r j <= INR u -> p j <= slots_of a j u -> (t <= u)%nat)) as (C & HC).
   - intros j Hj. destruct (least_index (S T) (fun t => r j <= INR t /\ p j <= slots_of a j t) INR)
       as (t & _ & (R & P) & Least).
