@@ -44,7 +44,7 @@ ALL = """# All claims
 
 Every claim with its verdict and with what it is known by, to sort and to filter by paper, verdict and kind of proof.
 
-- **kernel-checked**: Coq's kernel checks a proof of the statement for all sizes, see [Theorems in Coq](theorems.md).
+- **kernel-checked**: Coq's kernel checks a proof of the statement, see [Theorems in Coq](theorems.md).
 - **mechanical core**: a written proof, whose algebra z3 or sympy decides.
 - **prose**: a written proof.
 - **one instance**: a counterexample, a worked example or a printed number, computed in fractions.

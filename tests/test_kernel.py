@@ -26,6 +26,7 @@ def test_theorems_state_claims_of_the_ledger_and_their_verdicts() -> None:
     for theorem in kernel.theorems():
         verdict = ClaimVerdict.FALSE if theorem.refutes else ClaimVerdict.TRUE
         assert {claims[key].expected for key in theorem.claims} == {verdict}, theorem.name
+        assert all(kernel.decides(key, theorem.refutes) for key in theorem.claims), theorem.name
     papers = {claims[key].paper for key in kernel.by_claim()}
     assert papers == {"OEF", "FFT", "Hadar", "A-SRPT"}
     assert len(kernel.by_claim()) >= 60
@@ -112,6 +113,14 @@ WRONG = {
     "hypotheses cannot be met": RIGHT.replace("(0 < x)%R ->", "(0 < x)%R -> (x < 0)%R ->").replace("(H 1%R). lra", "H"),
     "no witness": RIGHT.split("Example", maxsplit=1)[0],
     "another witness": RIGHT.replace("can_be_met above", "True").replace("intros H. apply (H 1%R). lra", "exact I"),
+    "an axiom with the name of a known one": "Module Classical_Prop. Axiom classic : 0%nat = 1%nat. End Classical_Prop."
+    + RIGHT.replace("intros; lra", "discriminate Classical_Prop.classic"),
+    "an axiom after an aborted lemma": "Lemma q : True. Proof. Abort. Axiom odd : 0%nat = 1%nat."
+    + RIGHT.replace("intros; lra", "discriminate odd"),
+    "a text hidden between strings": 'Ltac a := fresh "(*". Axiom odd : 0%nat = 1%nat. Ltac b := fresh "*)".'
+    + RIGHT.replace("intros; lra", "discriminate odd"),
+    "another meaning of can_be_met": "Notation \"'can_be_met' x\" := True (at level 0)."
+    + RIGHT.replace("intros H. apply (H 1%R). lra", "exact I"),
     "a hypothesis after a let": RIGHT.replace("(0 < x)%R ->", "let y := x in (0 < y)%R -> (y < 0)%R ->").replace(
         "intros H. apply (H 1%R). lra", "intros H. exact (H 1%R)"
     ),
@@ -133,6 +142,17 @@ def test_a_right_theorem_is_accepted(own: None) -> None:
 def test_a_wrong_theorem_is_not_accepted(own: None) -> None:
     checks = [result for result in check_theorems(kernel.theorems()) if isinstance(result, KernelCheck)]
     assert all(check.why for check in checks)
+
+
+PARTS = RIGHT.replace("thm-5.1-sharing", "thm-5.1-sharing (1 of 2)")
+BOTH = PARTS + PARTS.replace("above", "over").replace("1 of 2", "2 of 2")
+
+
+@pytest.mark.parametrize(("own", "all_parts"), [(RIGHT, True), (PARTS, False), (BOTH, True)], indirect=["own"])
+def test_a_claim_is_stated_if_all_its_parts_are(own: None, all_parts: bool) -> None:
+    assert kernel.decides("oef/thm-5.1-sharing", refuted=False) is all_parts
+    assert not kernel.decides("oef/thm-5.1-sharing", refuted=True)
+    assert not kernel.decides("oef/thm-5.4", refuted=False)
 
 
 @pytest.mark.parametrize("own", [RIGHT.replace("Claim oef/thm-5.1-sharing", "Sharing")], indirect=True)

@@ -20,7 +20,7 @@ class Known(StrEnum):
     """How a verdict is known, from the strongest kind to the weakest."""
 
     KERNEL = "kernel-checked"
-    """Coq's kernel checks a proof of the statement for all sizes."""
+    """Coq's kernel checks a proof of the statement, for all sizes if it is about all."""
 
     MECHANICAL = "mechanical core"
     """A written proof, whose algebra z3, cvc5 or sympy decides."""

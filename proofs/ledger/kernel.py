@@ -5,9 +5,9 @@ A file of ``proofs/coq`` names the keys of the claims in the comment above each 
     (* Claim oef/thm-5.1-sharing: cooperative OEF gives each user at least its share of the cluster. *)
     Theorem cooperative_sharing pi w x : weights n pi -> nonneg n k w -> cooperative n k m pi w x -> ...
 
-Above a theorem that states that a claim does not hold, the comment begins with ``Refutes``. ``Example
-cooperative_sharing_met`` below it proves that the hypotheses can be met. Coq itself forms that statement from
-the theorem, see ``Hypotheses.v``.
+A theorem that states a part of a claim says which: ``Claim asrpt/srpt (1 of 2)``. Above a theorem that states that a
+claim does not hold, the comment begins with ``Refutes``. ``Example cooperative_sharing_met`` below it proves that the
+hypotheses can be met. Coq itself forms that statement from the theorem, see ``Hypotheses.v``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,13 +39,20 @@ AXIOMS = frozenset(
 )
 """Axioms that a theorem may rest on: those of the real numbers of Coq's standard library, and the excluded middle."""
 
-CLAIMS = re.compile(r"(?P<kind>Claims?|Refutes) (?P<keys>[\w./-]+(?:, [\w./-]+)*): (?P<sentence>.*)", re.DOTALL)
+KEY = r"[\w./-]+(?: \(\d of \d\))?"
+CLAIMS = re.compile(rf"(?P<kind>Claims?|Refutes) (?P<keys>{KEY}(?:, {KEY})*): (?P<sentence>.*)", re.DOTALL)
+PART = re.compile(r"(?P<key>\S+)(?: \((?P<part>\d) of (?P<parts>\d)\))?")
 THEOREM = re.compile(
     r"\(\*(?P<comment>(?:(?!\*\)).)*)\*\)\s*Theorem\s+(?P<name>\w+)(?P<statement>.*?)\.\s+Proof\.", re.DOTALL
 )
-COMMENT = re.compile(r"\(\*(?:(?!\*\)).)*\*\)", re.DOTALL)
 LEMMA = re.compile(r"\bLemma\b(?:(?!\b(?:Qed|Defined)\.).)*\bQed\.", re.DOTALL)
 PROOF = re.compile(r"\s*\bProof\b[^.]*\.(?:(?!\bDefined\.).)*?\bQed\.", re.DOTALL)
+UNSAFE = re.compile(r"\b(?:Abort|Admitted|admit|give_up|Axioms?|Parameters?|Conjectures?|Unset|bypass_check)\b|::=")
+"""What no file may contain: statements without proof, switches of the kernel, and redefined tactics."""
+
+LEXEMES = re.compile(r'"[^"]*"|\(\*|\*\)|[^"(*]+|[(*]')
+PROOFS = re.compile(r"\b(?:Lemma|Theorem|Example|Proof|Qed|Defined)\b")
+FOLLOWS = {"Lemma": ("Proof",), "Theorem": ("Proof",), "Example": ("Proof",), "Proof": ("Qed", "Defined")}
 IMPORTS = re.compile(rf"From {LIBRARY} Require (?:Import |Export )?([\w\s]+)\.")
 
 
@@ -57,7 +65,9 @@ class KernelTheorem:
     file, name:
         Its file without ``.v``, and its name.
     claims:
-        Keys of the claims that it states, alone or with other theorems of the same key.
+        Keys of the claims that it states.
+    parts:
+        For each claim, which part of it the theorem states, and the number of parts; (1, 1) is the whole claim.
     refutes:
         Whether it states that the claims do not hold.
     sentence:
@@ -69,6 +79,7 @@ class KernelTheorem:
     file: str
     name: str
     claims: tuple[str, ...]
+    parts: tuple[tuple[int, int], ...]
     refutes: bool
     sentence: str
     statement: str
@@ -132,9 +143,11 @@ def theorems() -> tuple[KernelTheorem, ...]:
             claims = CLAIMS.fullmatch(" ".join(stated[name]["comment"].split())) if name in stated else None
             if claims is None:
                 raise InvalidOption(f"{file}.v: the comment above theorem {name} names no claim")
-            keys = tuple(claims["keys"].split(", "))
-            statement = name + stated[name]["statement"]
-            found.append(KernelTheorem(file, name, keys, claims["kind"] == "Refutes", claims["sentence"], statement))
+            stating = [PART.fullmatch(one) for one in claims["keys"].split(", ")]
+            keys = tuple(one["key"] for one in stating if one)
+            parts = tuple((int(one["part"] or 1), int(one["parts"] or 1)) for one in stating if one)
+            statement, refutes = name + stated[name]["statement"], claims["kind"] == "Refutes"
+            found.append(KernelTheorem(file, name, keys, parts, refutes, claims["sentence"], statement))
     return tuple(found)
 
 
@@ -148,11 +161,18 @@ def by_claim() -> dict[str, tuple[KernelTheorem, ...]]:
     return found
 
 
+def decides(key: str, refuted: bool) -> bool:
+    """Whether theorems state all parts of a claim, or that it does not hold."""
+    stating = [theorem for theorem in by_claim().get(key, ()) if theorem.refutes is refuted]
+    parts = {theorem.parts[theorem.claims.index(key)] for theorem in stating}
+    return any(parts == {(i + 1, count) for i in range(count)} for _, count in parts)
+
+
 def statements() -> str:
     """Definitions and theorems of all files, without lemmas, proofs and comments: what a reader must trust."""
     parts = []
     for file, text in sources().items():
-        bare = PROOF.sub("", LEMMA.sub("", COMMENT.sub("", text)))
+        bare = PROOF.sub("", LEMMA.sub("", _without_comments(text)))
         lines = [line.rstrip() for line in bare.splitlines()]
         parts.append("\n".join([f"{file}.v", *(f"  {line}" for line in lines if line)]))
     return "\n\n".join(parts) + "\n"
@@ -174,7 +194,7 @@ def check_theorems(chosen: Iterable[KernelTheorem]) -> Generator[str | KernelChe
         folder, failed = Path(name), dict[str, str]()
         for file in _needed(wanted):
             (folder / f"{file}.v").write_text(sources()[file])
-            if problem := _compile(coqc, folder, file)[1]:
+            if problem := _unsafe(file) or _compile(coqc, folder, file)[1]:
                 failed[file] = problem
             yield file
         usable = [theorem for theorem in wanted if theorem.file not in failed]
@@ -189,6 +209,7 @@ def check_as_dict(check: KernelCheck) -> dict[str, Any]:
     return {
         "theorem": f"{theorem.file}.{theorem.name}",
         "claims": list(theorem.claims),
+        "parts": [f"{part} of {parts}" for part, parts in theorem.parts],
         "refutes": theorem.refutes,
         "states": theorem.sentence,
         "statement": theorem.statement,
@@ -207,6 +228,29 @@ def _needed(wanted: Iterable[KernelTheorem]) -> list[str]:
     return [file for file in sources() if file in needed]
 
 
+def _unsafe(file: str) -> str:
+    """The first thing in a file by which it could prove less than it shows; empty if there is none."""
+    text = _without_comments(sources()[file])
+    if found := UNSAFE.search(text):
+        return f"{file}.v: {found[0]} is not allowed"
+    steps = [found[0] for found in PROOFS.finditer(text)]
+    for step, then in pairwise([*steps, "Lemma"]):
+        if then not in FOLLOWS.get(step, (then,)):
+            return f"{file}.v: a {step} without {' or '.join(FOLLOWS[step])}"
+    return ""
+
+
+def _without_comments(text: str) -> str:
+    """The text as Coq reads it: comments can be nested, and what looks like one in a string is none."""
+    depth, kept = 0, list[str]()
+    for found in LEXEMES.finditer(text):
+        depth += found[0] == "(*"
+        if not depth:
+            kept.append(found[0])
+        depth -= found[0] == "*)" and depth > 0
+    return "".join(kept)
+
+
 def _compile(coqc: str, folder: Path, file: str) -> tuple[str, str]:
     """Standard output, and the error; empty if the file compiles."""
     command = [coqc, "-q", "-Q", str(folder), LIBRARY, f"{file}.v"]
@@ -216,7 +260,10 @@ def _compile(coqc: str, folder: Path, file: str) -> tuple[str, str]:
 
 def _audited(coqc: str, folder: Path, chosen: list[KernelTheorem]) -> Generator[KernelCheck]:
     """Check the witnesses and the axioms of theorems together, and in halves as long as that fails."""
-    lines = [f"From {LIBRARY} Require Import Hypotheses {' '.join(sorted({theorem.file for theorem in chosen}))}."]
+    lines = [
+        f"From {LIBRARY} Require {' '.join(sorted({theorem.file for theorem in chosen}))}.",
+        f"From {LIBRARY} Require Import Hypotheses.",  # last, so that names, such as can_be_met, are those of this file
+    ]
     names = [f"{theorem.file}.{name}" for theorem in chosen for name in (theorem.name, theorem.witness)]
     lines += [
         f"Goal can_be_met {theorem}. exact {witness}. Qed."

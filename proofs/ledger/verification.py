@@ -10,7 +10,7 @@ from hetopt.checks import shown
 from hetopt.parallel import run_parallel
 from hetopt.proofs.ledger.claim import Claim, ClaimEvidence, ClaimVerdict, Effort, Known
 from hetopt.proofs.ledger.discovery import all_claims
-from hetopt.proofs.ledger.kernel import by_claim
+from hetopt.proofs.ledger.kernel import decides
 from hetopt.proofs.ledger.procedures import universal_part
 
 
@@ -43,11 +43,11 @@ def how_known(claim: Claim, evidence: ClaimEvidence) -> Known:
         return Known.NOT
     if evidence.verdict is ClaimVerdict.OPEN:
         return Known.SEARCH
-    if any(theorem.refutes is (evidence.verdict is ClaimVerdict.FALSE) for theorem in by_claim().get(claim.key, ())):
+    if decides(claim.key, evidence.verdict is ClaimVerdict.FALSE):
         return Known.KERNEL
     if evidence.counterexample is not None or (evidence.values and not claim.proof):
         return Known.INSTANCE
-    if any(check.holds for check in evidence.checks):
+    if claim.mechanical and evidence.checks and all(check.holds for check in evidence.checks):
         return Known.MECHANICAL
     return Known.PROSE if claim.proof else Known.INSTANCE
 
