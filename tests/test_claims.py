@@ -112,7 +112,7 @@ class AsSmall(CounterexampleSearch[Any]):
         done = self.found is not None and self.space.weight(self.found[0])[0] <= self.entries
         return [] if done else super()._shapes()
 
-    def _least(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
+    def _smallest_by_enumeration(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
         return numbers, finding
 
 

@@ -105,7 +105,7 @@ class CounterexampleSearch(Generic[C]):
                 known = self.found
                 self._search(sizes, turn, rng)
                 if self.found is not None and self.found is not known:
-                    self.found = self._shrunk(rng, *self.found)
+                    self.found = self._shrunk_by_changes(rng, *self.found)
                     spent = time.perf_counter() - began
                     self.until = min(end, time.perf_counter() + max(PATIENCE, PERSISTENCE * spent))
                     break
@@ -116,8 +116,8 @@ class CounterexampleSearch(Generic[C]):
                 break
         if self.found is not None:
             self.until = min(end, time.perf_counter() + max(PATIENCE, time.perf_counter() - began))
-            found, self.until = self._simplified(rng, *self.found), end
-            self.found = self._least(*found)
+            found, self.until = self._simplified_by_draws(rng, *self.found), end
+            self.found = self._smallest_by_enumeration(*found)
         return self.found
 
     def _shapes(self) -> list[dict[str, int]]:
@@ -209,23 +209,25 @@ class CounterexampleSearch(Generic[C]):
 
     # -- shrinking -----------------------------------------------------------------------------------------------
 
-    def _shrunk(self, rng: random.Random, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
+    def _shrunk_by_changes(
+        self, rng: random.Random, numbers: CaseNumbers, finding: Finding
+    ) -> tuple[CaseNumbers, Finding]:
         """Shrink the counterexample by single changes, then by several changes at once."""
         moved = True
         while moved and time.perf_counter() < self.until:
-            smaller = self._first_refuting(self._lighter(self._simpler(numbers, rng), numbers))
+            smaller = self._first_refuting(self._only_lighter(self._changed(numbers, rng), numbers))
             moved = smaller is not None
             if smaller is not None:
                 numbers, finding = smaller
         return numbers, finding
 
-    def _simpler(self, numbers: CaseNumbers, rng: random.Random) -> Iterator[CaseNumbers]:
+    def _changed(self, numbers: CaseNumbers, rng: random.Random) -> Iterator[CaseNumbers]:
         """Yield cases with one change that makes them smaller, then cases with two or three random changes."""
         yield from self.space.smaller(numbers)
         for i in range(RANDOM_CHANGES):
             yield self.space.randomly_changed(numbers, 2 + i % 2, rng)
 
-    def _lighter(self, every: Iterable[CaseNumbers], numbers: CaseNumbers) -> Iterator[CaseNumbers]:
+    def _only_lighter(self, every: Iterable[CaseNumbers], numbers: CaseNumbers) -> Iterator[CaseNumbers]:
         """Those with a smaller weight, until the time limit."""
         weight = self.space.weight(numbers)
         for other in every:
@@ -251,7 +253,9 @@ class CounterexampleSearch(Generic[C]):
                     return numbers, finding
         return None
 
-    def _simplified(self, rng: random.Random, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
+    def _simplified_by_draws(
+        self, rng: random.Random, numbers: CaseNumbers, finding: Finding
+    ) -> tuple[CaseNumbers, Finding]:
         """A counterexample of the same shape with simpler numbers, from further grids and draws."""
         here = {name: self.space.size_of(numbers, name) for name in self.space.sizes}
         levels = self.space.levels()
@@ -260,12 +264,12 @@ class CounterexampleSearch(Generic[C]):
                 chain(self.space.level(here, 1 + i % levels, PER_DRAW, rng), self.space.structured(here, PER_DRAW, rng))
                 for i in range(levels)
             )
-            smaller = self._first_refuting(self._lighter(draws, numbers))
+            smaller = self._first_refuting(self._only_lighter(draws, numbers))
             if smaller is not None:
-                numbers, finding = self._shrunk(rng, *smaller)
+                numbers, finding = self._shrunk_by_changes(rng, *smaller)
         return numbers, finding
 
-    def _least(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
+    def _smallest_by_enumeration(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
         """The smallest counterexample with at most as many entries and as large a sum, if few enough cases remain."""
         entries, total = self.space.weight(numbers)[:2]
         shapes = [sizes for sizes in self.space.shapes() if self.space.entries(sizes) <= entries]
