@@ -116,7 +116,10 @@ def link(claim: Claim) -> str:
 
 def theorem_text(theorem: KernelTheorem) -> str:
     """A theorem in Markdown: its claims, its sentence and its statement."""
-    claims = ", ".join(f'<a href="{link(all_claims()[key])}">{key}</a>' for key in theorem.claims)
+    claims = ", ".join(
+        f'<a href="{link(all_claims()[key])}">{key}</a>' + (f", part {part} of {parts}" if parts > 1 else "")
+        for key, (part, parts) in zip(theorem.claims, theorem.parts, strict=True)
+    )
     refutes = "refutes " if theorem.refutes else ""
     sentence = theorem.sentence[0].upper() + theorem.sentence[1:]
     heading = f"**{theorem.name}** ({refutes}{claims}). {as_markdown(sentence)}"
