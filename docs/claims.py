@@ -15,7 +15,6 @@ from hetopt.presentation.formatting import slug
 from hetopt.presentation.pages import fragment
 from hetopt.proofs.ledger.claim import PAPERS, QUICK, Claim, ClaimVerdict
 from hetopt.proofs.ledger.claim_text import as_markdown
-from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.kernel import KernelTheorem, theorems
 from hetopt.proofs.ledger.ledger_output import (
@@ -81,8 +80,7 @@ THEOREMS = """# Theorems in Coq
 def decided() -> list[DecidedClaim]:
     """All claims as ``hetopt verify --quick`` decides them."""
     claims = all_claims()
-    with temporary_hypothesis_folder():
-        found = {one.claim.key: one for one in decide_all(list(claims.values()), QUICK, os.cpu_count() or 1)}
+    found = {one.claim.key: one for one in decide_all(list(claims.values()), QUICK, os.cpu_count() or 1)}
     return [found[key] for key in claims]
 
 

@@ -216,14 +216,7 @@ def _attack(claims: Sequence[Claim], seconds: float | None, seed: int, jobs: int
 @contextmanager
 def _long_work(results: Generator[Any], steps: int, noun: str) -> Iterator[console.Progress]:
     """Show progress; what claims and policies print goes to standard error, as standard output has only results."""
-    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
-
-    with (
-        console.progress("verify", steps, noun) as work,
-        redirect_stdout(sys.stderr),
-        temporary_hypothesis_folder(),
-        closing(results),
-    ):
+    with console.progress("verify", steps, noun) as work, redirect_stdout(sys.stderr), closing(results):
         yield work
 
 

@@ -27,6 +27,7 @@ from hetopt.proofs.asrpt.scheduling_cases import (
     Runs,
     asrpt,
     at_least_one_iteration,
+    lasting,
     overfull,
     scheduling_space,
     total_completion,
@@ -138,8 +139,8 @@ only the first job: the $i$-th pair is done at $T + i D - 1$ and $T + i D$. The 
 first, then the narrow jobs $q$ at a time. The quotient of both sums is $(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8 q^3 +
 q^2 + q)$, about $q / 2 = G / 4$, and the optimum is no larger than the other schedule's sum."""
 
-LONG_ENOUGH = wrong_predictions(at_least_one_iteration)
-"""Arbitrary predictions and delays, B_intra >= B_inter / g, G > g_max, and n_i >= 1."""
+LONG_ENOUGH = wrong_predictions(at_least_one_iteration, lasting)
+"""Arbitrary predictions and delays, B_intra >= B_inter / g, G > g_max, n_i >= 1, and alpha_i^min > 0."""
 
 ADDED_UP = by_sympy("the lemmas add up to the theorem", combined)
 
@@ -226,7 +227,7 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         place="Theorem 1",
         statement=r"With $n_i \ge 1$. " + LONGEST + with_one_more(THEOREM),
         procedure=holds(
-            wrong_predictions(at_least_one_iteration, spare=False, inside="any"),
+            wrong_predictions(at_least_one_iteration, lasting, spare=False, inside="any"),
             lambda c: theorem_1(c, sharper=True),
         ),
         expected=ClaimVerdict.TRUE,
@@ -243,6 +244,7 @@ completes one per slot, at $1, \dots, G$; each starts then and is done a second 
         procedure=holds(
             scheduling_space(
                 at_least_one_iteration,
+                lasting,
                 *WHOLE_SLOTS,
                 most_gpus=6,
                 communicating=True,

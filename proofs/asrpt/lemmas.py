@@ -21,6 +21,7 @@ from hetopt.proofs.asrpt.scheduling_cases import (
     WHOLE_SLOTS,
     Bandwidths,
     SchedulingCase,
+    lasting,
     scheduling_space,
 )
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
@@ -173,7 +174,7 @@ CLAIMS = (
         key="asrpt/lemma-1-continuous",
         place="Lemma 1",
         statement=f"{CONTINUOUS}: {LEMMA_1}",
-        procedure=holds(FULL, lemma_1),
+        procedure=holds(wrong_predictions(lasting, spare=False), lemma_1),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=SCALED + r" follows from $B_{intra} \ge B_{inter} / g$.",
@@ -183,7 +184,11 @@ CLAIMS = (
         key="asrpt/lemma-1-any-bandwidth",
         place="Lemma 1",
         statement=r"In continuous time, with $\alpha_i^{max}$ the longest iteration of all placements: " + LEMMA_1,
-        procedure=holds(ANY, lambda c: lemma_1(c, sharper=True), measured=False),
+        procedure=holds(
+            wrong_predictions(lasting, spare=False, inside="any"),
+            lambda c: lemma_1(c, sharper=True),
+            measured=False,
+        ),
         expected=ClaimVerdict.TRUE,
         printed=False,
         proof=SCALED + r" is clear, since $\tilde\alpha_i^{min}$ is the iteration of a placement.",

@@ -393,6 +393,12 @@ def sparing(case: SchedulingCase) -> bool:
     return case.widest < case.servers.total
 
 
+@hypothesis(r"every iteration takes some time, $\alpha_i^{min} > 0$")
+def lasting(case: SchedulingCase) -> bool:
+    """The bounds divide by it."""
+    return all(seconds > 0 for uses in case.fastest for seconds in uses.values())
+
+
 @hypothesis("jobs do not communicate, so that an iteration takes the same time on all GPUs")
 def silent(case: SchedulingCase) -> bool:
     """Jobs of one stage without parameters."""

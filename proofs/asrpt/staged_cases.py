@@ -211,7 +211,9 @@ fast_cards = Hypothesis[StagedCase](f"{fast_links.text} on the server with most 
 CONSERVED = Hypothesis[Any](
     r"the input of all replicas of a stage is the output of those before, $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$"
 )
-EVEN = Hypothesis[Any]("bytes between stages are split evenly over all pairs of replicas")
+EVEN = Hypothesis[Any](
+    "bytes between stages are split evenly over all pairs of replicas, and gradients of the same size come back"
+)
 
 
 def equal_servers_space(

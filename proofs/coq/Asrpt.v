@@ -303,7 +303,7 @@ Proof.
 Qed.
 End Ring.
 
-(* Claim asrpt/allreduce-mean: the ring. At the end each replica has the sums of all chunks; each sends
+(* Claim asrpt/allreduce-mean (1 of 2): the ring. At the end each replica has the sums of all chunks; each sends
    2 (k-1)/k h bytes, all of them to the next replica. *)
 Theorem all_reduce_ring k (v : nat -> nat -> R) h i : (i < k)%nat ->
   (forall q, (q < k)%nat -> ring k v (2 * (k - 1)) i q = sum k (fun j => v j q)) /\
@@ -349,7 +349,7 @@ Proof.
   - intros a _. apply sum_plus.
 Qed.
 
-(* Claim asrpt/allreduce-mean: two trees. Each edge of each tree carries h bytes, the replicas send
+(* Claim asrpt/allreduce-mean (2 of 2): two trees. Each edge of each tree carries h bytes, the replicas send
    2 (k-1)/k h bytes on average. *)
 Theorem all_reduce_trees k (parent parent' : nat -> nat) (root root' : nat) h :
   rooted_tree k parent root -> rooted_tree k parent' root' ->
@@ -394,14 +394,13 @@ Proof.
   destruct (Nat.eqb_spec (f n) m) as [E|]; [|lia]. destruct (Nat.eq_dec i n) as [->|]; [exact E|]. apply IH; lia.
 Qed.
 
-(* Claim asrpt/eq-6-repaired: the slowest edge that starts on server m, in a ring that runs server by server. *)
+(* Claim asrpt/eq-6-repaired: the slowest edge that starts on server m, in a ring in any order. *)
 Theorem eq_6_repaired c J (w : locations) s m : cluster_ok c -> job_ok J -> fast_links c -> (s < stages J)%nat ->
-  (forall i j, (i <= j < replicas J s)%nat -> (w s i <= w s j)%nat) ->
   (1 <= counts J w s m <= per_server c)%nat ->
   largest (replicas J s) (fun i => if Nat.eqb (w s i) m then edge_seconds c J w s i else 0)
   = all_reduce c J (counts J w) s m.
 Proof.
-  intros Hc (_ & Each & _) Fast Hs Sorted (X1 & Xg). destruct (Each s Hs) as (K & _ & _ & _ & H).
+  intros Hc (_ & Each & _) Fast Hs (X1 & Xg). destruct (Each s Hs) as (K & _ & _ & _ & H).
   set (k := replicas J s) in *. set (x := counts J w s m) in *. unfold all_reduce. fold k x.
   destruct Hc as (G & I & B). unfold fast_links in Fast.
   assert (P : 0 < INR k /\ 0 < INR x /\ 0 < INR (per_server c)) by (repeat split; apply INR_positive; lia).
@@ -423,18 +422,17 @@ Proof.
   assert (Nonneg : 0 <= bytes / card) by (apply Rmult_le_pos; [lra|apply Rlt_le, Rinv_0_lt_compat; lra]).
   destruct (Nat.ltb_spec x k) as [L|L].
   - assert (Leaves : exists i, (i < k)%nat /\ w s i = m /\ w s ((i + 1) mod k)%nat <> m).
-    { destruct (least_index k (fun i => w s i = m) (fun i => - INR i)) as (i & Hi & Wi & Last).
-      - destruct (nsum_positive k (fun i => if Nat.eqb (w s i) m then 1%nat else O)) as (i & Hi & Pi);
-          [exact X1|]. exists i. split; [exact Hi|]. destruct (Nat.eqb_spec (w s i) m); [assumption|lia].
-      - exists i. split; [exact Hi|split; [exact Wi|]]. intros E.
-        destruct (Nat.eq_dec (i + 1) k) as [Q|Q].
-        + rewrite Q, Nat.mod_same in E by lia. enough (x = k) by lia. unfold x, counts. fold k.
-          rewrite (nsum_ext k _ (fun _ => 1%nat)).
-          * apply nsum_ones.
-          * intros j Hj. pose proof (Sorted 0%nat j ltac:(lia)). pose proof (Sorted j i ltac:(lia)).
-            destruct (Nat.eqb_spec (w s j) m); [reflexivity|lia].
-        + rewrite Nat.mod_small in E by lia. specialize (Last (i + 1)%nat ltac:(lia) E).
-          rewrite plus_INR in Last. cbn in Last. lra. }
+    { apply NNPP. intros Stays. destruct (nsum_positive k (fun i => if Nat.eqb (w s i) m then 1%nat else O))
+        as (a & Ha & Pa); [exact X1|].
+      assert (All : forall j, w s ((a + j) mod k)%nat = m).
+      { induction j as [|j IH].
+        - rewrite Nat.add_0_r, Nat.mod_small by exact Ha. destruct (Nat.eqb_spec (w s a) m); [assumption|lia].
+        - apply NNPP. intros Out'. apply Stays. exists ((a + j) mod k)%nat.
+          split; [apply Nat.mod_upper_bound; lia|split; [exact IH|]].
+          rewrite Nat.add_mod_idemp_l by lia. now replace (a + j + 1)%nat with (a + S j)%nat by lia. }
+      enough (x = k) by lia. unfold x, counts. fold k. rewrite <- (nsum_cycle k a), (nsum_ext k _ (fun _ => 1%nat)).
+      - apply nsum_ones.
+      - intros j _. now rewrite All, Nat.eqb_refl. }
     destruct Leaves as (i & Hi & Wi & Ni). rewrite (largest_at k _ i Hi).
     + rewrite Wi, Nat.eqb_refl, Edge by assumption. apply not_eq_sym, Nat.eqb_neq in Ni. rewrite Ni.
       unfold bytes, card. field. lra.
@@ -780,6 +778,52 @@ Proof.
   unfold inside_seconds. rewrite gradient_split by assumption.
   pose proof (div_nonneg (2 * inputs J s + 2 * outputs J s) (intra c) ltac:(lra) B).
   pose proof (div_nonneg _ (intra c) Gr B). lra.
+Qed.
+
+(* A job that takes no time on one placement takes none on any other, on any servers. *)
+Lemma no_work c c' J x y : cluster_ok c -> job_ok J -> placement c J x -> alpha c J x = 0 -> alpha c' J y = 0.
+Proof.
+  intros Hc HJ P A.
+  assert (Zero : forall s, (s < stages J)%nat -> compute J s = 0 /\ inputs J s = 0 /\ outputs J s = 0 /\
+    2 * (INR (replicas J s) - 1) * parameters J s = 0).
+  { intros s Hs. set (fast := Cluster (servers c) (per_server c) (inter c) (Rmax (inter c) (intra c))).
+    pose proof (Rmax_l (inter c) (intra c)) as Bl. pose proof (Rmax_r (inter c) (intra c)) as Br.
+    assert (Hf : cluster_ok fast) by (destruct Hc as (G & I & B); split; [exact G|cbn; lra]).
+    destruct (has_server c J x s HJ P Hs) as (m & Hm & X).
+    assert (Slow : beta c J x s m <= 0).
+    { rewrite <- A. apply Rle_trans with (largest (servers c) (beta c J x s)); [now apply largest_ge|].
+      now apply (largest_ge _ (fun s => largest (servers c) (beta c J x s))). }
+    pose proof (beta_ge_inside fast J x s m Hf HJ Bl Hs Hm P X) as Inside.
+    pose proof (gradient_nonneg J s HJ Hs) as Gr. destruct HJ as (_ & Each & First & Last & _).
+    destruct (Each s Hs) as (K & C & I & O & H). apply INR_positive in K.
+    assert (Near : 0 <= 2 * inputs J s * (INR (x (s - 1)%nat m) / INR (replicas J (s - 1)))
+      /\ 0 <= 2 * outputs J s * (INR (x (s + 1)%nat m) / INR (replicas J (s + 1)))).
+    { split.
+      - destruct s as [|s]; [rewrite First; lra|]. apply Rmult_le_pos; [lra|].
+        apply div_nonneg; [apply pos_INR|]. apply INR_positive, Each. lia.
+      - destruct (Nat.eq_dec s (stages J - 1)) as [->|]; [rewrite Last; lra|]. apply Rmult_le_pos; [lra|].
+        apply div_nonneg; [apply pos_INR|]. apply INR_positive, Each. lia. }
+    assert (Faster : beta fast J x s m <= beta c J x s m).
+    { unfold beta. destruct (Nat.eqb_spec (x s m) 0); [lia|]. rewrite !comm_simple by assumption.
+      change (share fast) with (share c). change (intra fast) with (Rmax (inter c) (intra c)).
+      destruct Hc as (_ & _ & B).
+      apply Rplus_le_compat; [apply Rplus_le_compat_l, Rplus_le_compat_l, div_le; lra|].
+      unfold all_reduce. cbn [per_server inter intra fast]. destruct Nat.ltb; [lra|].
+      rewrite !gradient_split by lra. apply div_le; lra. }
+    unfold inside_seconds in Inside. cbn [intra fast] in Inside. destruct Hc as (_ & B & _).
+    rewrite gradient_split in Inside by lra. set (r := Rmax (inter c) (intra c)) in *.
+    set (links := 2 * inputs J s + 2 * outputs J s) in *. set (k := INR (replicas J s)) in *.
+    pose proof (div_nonneg links r ltac:(unfold links; lra) ltac:(lra)) as L0.
+    pose proof (div_nonneg _ r Gr ltac:(lra)) as G0.
+    assert (links = 0).
+    { replace links with (links / r * r) by (field; lra). replace (links / r) with 0 by lra. ring. }
+    assert (2 * (k - 1) * parameters J s = 0).
+    { replace (2 * (k - 1) * parameters J s) with (2 * (k - 1) * parameters J s / k / r * (k * r)) by (field; lra).
+      replace (2 * (k - 1) * parameters J s / k / r) with 0 by lra. ring. }
+    unfold links in *. lra. }
+  apply Rle_antisym; [|apply largest_nonneg]. apply largest_le; [lra|]. intros s Hs. apply largest_le; [lra|].
+  intros m _. destruct (Zero s Hs) as (C & I & O & H). unfold beta, comm, all_reduce. rewrite C, I, O, H.
+  right. destruct (Nat.eqb (y s m) 0), (Nat.ltb (y s m) (replicas J s)); unfold Rdiv; ring.
 Qed.
 
 (* All replicas on server a. *)
@@ -1346,7 +1390,17 @@ Proof.
     cbn; try lia. exact Ha.
 Qed.
 
-(* rho = max over the jobs of alpha_i^max / alpha_i^min. *)
+Lemma shortest_nonneg c J a : shortest_iteration c J a -> 0 <= a.
+Proof. intros ((x & _ & <-) & _). apply largest_nonneg. Qed.
+
+Lemma quotient_le a b q : 0 <= a -> 0 <= b -> 0 <= q -> a <= q * b -> a / b <= q.
+Proof.
+  intros A B Q L. destruct (Req_dec b 0) as [->|N].
+  - replace a with 0 by lra. unfold Rdiv. lra.
+  - apply Rmult_le_reg_r with b; [lra|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra.
+Qed.
+
+(* rho = max over the jobs of alpha_i^max / alpha_i^min; a job without any work adds 0 / 0 = 0. *)
 Definition rho (n : nat) (most least : nat -> R) : R := largest n (fun i => most i / least i).
 
 (* Claim asrpt/alpha-ratio-bound: alpha^max <= (g B_intra / B_inter) alpha^min if B_intra >= B_inter, and so rho of n
@@ -1354,7 +1408,7 @@ Definition rho (n : nat) (most least : nat -> R) : R := largest n (fun i => most
 Theorem alpha_ratio_bound c mapping n (jobs : nat -> job) (least : nat -> R) :
   cluster_ok c -> mapper_ok c mapping -> fast_links c ->
   (forall i, (i < n)%nat -> job_ok (jobs i) /\ (gpus (jobs i) <= all_gpus c)%nat /\
-    shortest_iteration c (jobs i) (least i) /\ 0 < least i) ->
+    shortest_iteration c (jobs i) (least i)) ->
   let bound := INR (per_server c) * intra c / inter c in
   (forall i, (i < n)%nat ->
     alpha_max c (jobs i) <= bound * least i /\ alpha_tilde c mapping (jobs i) / least i <= bound) /\
@@ -1368,7 +1422,7 @@ Proof.
   { rewrite Bound. apply Rmult_le_reg_r with (share c); [exact B|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l by lra.
     unfold fast_inside in Inside. lra. }
   assert (Each : forall i, (i < n)%nat -> alpha_max c (jobs i) <= bound * least i).
-  { intros i Hi. destruct (Jobs i Hi) as (HJ & _ & ((x & P & <-) & _) & _). rewrite alpha_max_apart by assumption.
+  { intros i Hi. destruct (Jobs i Hi) as (HJ & _ & ((x & P & <-) & _)). rewrite alpha_max_apart by assumption.
     apply Rle_trans with (bound * largest (stages (jobs i)) (inside_seconds c (jobs i)));
       [|apply Rmult_le_compat_l; [lra|now apply inside_le_alpha]].
     apply largest_le; [apply Rmult_le_pos; [lra|apply largest_nonneg]|]. intros s Hs.
@@ -1381,85 +1435,125 @@ Proof.
     - right. rewrite Bound. field. lra.
     - right. rewrite Bound. field. lra. }
   split.
-  - intros i Hi. split; [now apply Each|]. destruct (Jobs i Hi) as (HJ & Fits & Short & Pos).
+  - intros i Hi. split; [now apply Each|]. destruct (Jobs i Hi) as (HJ & Fits & Short).
+    pose proof (shortest_nonneg _ _ _ Short).
     pose proof (alpha_order c mapping _ _ Hc Map HJ Fits Inside Short). specialize (Each i Hi).
-    apply Rmult_le_reg_r with (least i); [exact Pos|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra.
-  - apply largest_le; [lra|]. intros i Hi. destruct (Jobs i Hi) as (_ & _ & _ & Pos). specialize (Each i Hi).
-    apply Rmult_le_reg_r with (least i); [exact Pos|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra.
+    apply quotient_le; lra.
+  - apply largest_le; [lra|]. intros i Hi. destruct (Jobs i Hi) as (_ & _ & Short).
+    apply quotient_le; [apply largest_nonneg|now apply (shortest_nonneg c (jobs i))|lra|now apply Each].
 Qed.
 
 Example alpha_ratio_bound_met : can_be_met alpha_ratio_bound.
 Proof.
-  intros H. destruct (example_shortest 1 Rle_0_1) as (a & Ha & Pos).
+  intros H. destruct (example_shortest 1 Rle_0_1) as (a & Ha & _).
   apply (H example_cluster (heavy_edge example_cluster) 2%nat (fun _ => example_job 1) (fun _ => a) example_cluster_ok
     (heavy_edge_maps _) (proj1 example_fast)).
-  intros i _. split; [exact (example_job_ok 1 Rle_0_1)|split; [cbn; lia|now split]].
+  intros i _. split; [exact (example_job_ok 1 Rle_0_1)|split; [cbn; lia|exact Ha]].
 Qed.
 
-(* Two stages of two replicas with h bytes of parameters each, which exchange one byte and do not compute. *)
-Definition two_by_two (h : R) : job := Job 2 (fun _ => 2%nat) (fun _ => 0)
-  (fun s => match s with O => 0 | _ => 1 end) (fun s => match s with O => 1 | _ => 0 end) (fun _ => h) 0 1 1.
+(* Stages of 2 and of g - 1 replicas that do not compute; the first one sends 2 bytes to the second. Over links of
+   B bytes per second each AllReduce takes h / B seconds. *)
+Definition two_and_rest (g : nat) (h : R) : job := Job 2 (fun s => match s with O => 2 | _ => g - 1 end)%nat
+  (fun _ => 0) (fun s => match s with O => 0 | _ => 2 / INR (g - 1) end) (fun s => match s with O => 1 | _ => 0 end)
+  (fun s => match s with O => h | _ => h * INR (g - 1) / (2 * (INR (g - 1) - 1)) end) 0 1 1.
 
-(* Claim asrpt/alpha-ratio: alpha~^min / alpha^min comes arbitrarily close to g B_intra / B_inter, here B, on two
-   servers of g = 3 GPUs with B_inter = 3. *)
-Theorem alpha_ratio (B e : R) : 3 <= B -> 0 < e -> let c := Cluster 2 3 3 B in
-  INR (per_server c) * intra c / inter c = B /\
-  exists h, job_ok (two_by_two h) /\ forall mapping least,
-    mapper_ok c mapping -> shortest_iteration c (two_by_two h) least ->
-    0 < least /\ B - e < alpha_tilde c mapping (two_by_two h) / least <= B.
+(* Claim asrpt/alpha-ratio: for all g >= 3 and B_intra >= B_inter, on two servers or more, alpha~^min / alpha^min comes
+   arbitrarily close to g B_intra / B_inter. *)
+Theorem alpha_ratio c (e : R) : cluster_ok c -> fast_links c -> (2 <= servers c)%nat -> (3 <= per_server c)%nat ->
+  0 < e -> let bound := INR (per_server c) * intra c / inter c in
+  exists J, job_ok J /\ (gpus J <= all_gpus c)%nat /\ forall mapping least,
+    mapper_ok c mapping -> shortest_iteration c J least ->
+    0 < least /\ bound - e < alpha_tilde c mapping J / least <= bound.
 Proof.
-  intros HB He c. split; [cbn; field|]. set (h := 2 * B * B / e).
-  assert (Hh : 0 < h) by (apply Rdiv_lt_0_compat; [apply Rmult_lt_0_compat|]; lra).
-  exists h. set (J := two_by_two h).
+  intros Hc Fast M G He bound. pose proof (share_positive c Hc) as Bb. pose proof (share_le c Hc) as Sh.
+  pose proof Hc as (_ & Bi & Ba). set (g := per_server c) in *. set (b := share c) in *. set (B := intra c) in *.
+  assert (Inside : fast_inside c) by (unfold fast_inside, fast_links in *; fold b; lra).
+  assert (Bound : bound = B / b).
+  { unfold bound, b, share. fold g. assert (0 < INR g) by (apply INR_positive; lia). field. lra. }
+  set (h := 2 * B * B / (b * b * e)).
+  assert (Hh : 0 < h).
+  { apply Rdiv_lt_0_compat; apply Rmult_lt_0_compat; try assumption; [lra|now apply Rmult_lt_0_compat]. }
+  assert (K : 2 <= INR (g - 1)) by (apply (le_INR 2); lia).
+  exists (two_and_rest g h). set (J := two_and_rest g h).
+  assert (Rest : 0 < h * INR (g - 1) / (2 * (INR (g - 1) - 1)) /\ 0 < 2 / INR (g - 1) <= 1).
+  { split; [apply Rdiv_lt_0_compat; [apply Rmult_lt_0_compat|]; lra|]. split; [apply Rdiv_lt_0_compat; lra|].
+    apply quotient_le; lra. }
   assert (HJ : job_ok J).
-  { unfold job_ok. cbn. split; [lia|split; [|split; [lra|split; [lra|split; [|lra]]]]].
-    - intros [|s] _; split; lia || lra.
-    - intros [|s] Hs; cbn; [lra|lia]. }
-  split; [exact HJ|]. intros mapping least Map Short. pose proof Short as (_ & Least).
-  assert (Hc : cluster_ok c) by (split; cbn; [lia|lra]). assert (Fast : fast_links c) by (unfold fast_links; cbn; lra).
+  { unfold job_ok. change (stages J - 1)%nat with 1%nat. cbn -[INR Nat.sub].
+    split; [lia|split; [|split; [lra|split; [lra|split; [|lra]]]]].
+    - intros [|s] _; (split; [lia|]); lra.
+    - intros [|s] Hs; [|lia]. cbn -[INR Nat.sub]. replace (INR 2) with 2 by (cbn; lra). field. lra. }
+  assert (Sum : gpus J = (g + 1)%nat) by (unfold gpus, J; cbn [stages replicas two_and_rest nsum]; lia).
+  assert (Fits : (gpus J <= all_gpus c)%nat).
+  { rewrite Sum. unfold all_gpus. fold g. apply Nat.le_trans with (2 * g)%nat; [lia|]. now apply Nat.mul_le_mono_r. }
+  assert (Reduce : forall s d, (s < stages J)%nat -> 0 < d ->
+    2 * (INR (replicas J s) - 1) * parameters J s / (INR (replicas J s) * d) = h / d).
+  { intros [|s] d _ D; unfold J, two_and_rest; cbn [replicas parameters]; [cbn; field; lra|field; lra]. }
+  split; [exact HJ|split; [exact Fits|]]. intros mapping least Map Short.
   assert (Pos : 0 < least).
-  { apply (shortest_positive c J least Hc Fast HJ); [|exact Short]. unfold inside_seconds. cbn.
-    assert (0 < (2 * 0 + 2 * 1) / B) by (apply Rdiv_lt_0_compat; lra).
-    assert (0 < 2 * (1 + 1 - 1) * h / ((1 + 1) * B)) by (apply Rdiv_lt_0_compat; lra). lra. }
+  { apply (shortest_positive c J least Hc Fast HJ); [|exact Short]. unfold inside_seconds. fold B.
+    rewrite Reduce by (cbn; lia || lra). assert (0 < h / B) by (apply Rdiv_lt_0_compat; lra). cbn.
+    assert (0 < (2 * 0 + 2 * 1) / B) by (apply Rdiv_lt_0_compat; lra). lra. }
   split; [exact Pos|].
-  assert (Upper : alpha_tilde c mapping J / least <= B).
-  { replace B with (INR (per_server c) * intra c / inter c) by (cbn; field).
-    destruct (alpha_ratio_bound c mapping 1 (fun _ => J) (fun _ => least) Hc Map Fast) as (Each & _).
-    - intros i _. split; [exact HJ|split; [cbn; lia|now split]].
+  assert (Upper : alpha_tilde c mapping J / least <= bound).
+  { destruct (alpha_ratio_bound c mapping 1 (fun _ => J) (fun _ => least) Hc Map Fast) as (Each & _).
+    - intros i _. auto.
     - exact (proj2 (Each O Nat.lt_0_1)). }
-  split; [|exact Upper]. pose proof (tilde_placement c mapping J Map ltac:(cbn; lia)) as P.
+  split; [|exact Upper]. pose proof (tilde_placement c mapping J Map Fits) as P.
   set (x := counts J (mapping J (filled c J))) in *.
-  assert (Use : nsum 2 (fun s => x s 1%nat) = 1%nat).
-  { destruct (Map J (filled c J)) as (_ & All); [apply filled_sum; cbn; lia|]. exact (All 1%nat ltac:(cbn; lia)). }
-  assert (Slow : h + 2 <= alpha_tilde c mapping J).
-  { change (alpha_tilde c mapping J) with (alpha c J x). clearbody x. cbn in Use.
-    assert (Single : exists s, (s < 2)%nat /\ x s 1%nat = 1%nat /\ x (1 - s)%nat 1%nat = 0%nat).
-    { destruct (x 0%nat 1%nat) as [|[|k]] eqn:X; [exists 1%nat|exists 0%nat|lia]; cbn; lia. }
-    destruct Single as (s & Hs & X1 & X0). apply Rle_trans with (beta c J x s 1).
-    - unfold beta. rewrite comm_simple by (auto; lia). unfold all_reduce. rewrite X1. cbn [Nat.eqb]. right.
-      destruct s as [|[|s]]; [| |lia]; cbn [Nat.sub Nat.add] in *; rewrite X0; unfold share; cbn; field; lra.
-    - apply Rle_trans with (largest (servers c) (beta c J x s)); [apply largest_ge; cbn; lia|].
-      apply (largest_ge (stages J) (fun s => largest (servers c) (beta c J x s))). exact Hs. }
-  assert (Quick : least <= h / B + 2).
-  { set (y := fun s m : nat => if Nat.eqb s m then 2%nat else 0%nat).
-    apply Rle_trans with (alpha c J y).
-    - apply Least. split; [intros [|[|s]]|intros [|[|m]]]; cbn; lia.
-    - assert (0 < h / B) by (apply Rdiv_lt_0_compat; lra).
-      apply largest_le; [lra|]. intros s Hs. apply largest_le; [lra|]. intros m Hm. unfold beta, comm, all_reduce, y.
-      destruct s as [|[|s]]; [| |cbn in Hs; lia]; destruct m as [|[|m]]; cbn in Hm; try lia; cbn; try lra; right;
-        field; lra. }
-  apply Rlt_le_trans with ((h + 2) / least); [|apply Rmult_le_compat_r; [apply Rlt_le, Rinv_0_lt_compat|]; lra].
-  apply Rlt_le_trans with ((h + 2) / (h / B + 2)).
-  - assert (0 < h / B + 2) by (assert (0 < h / B) by (apply Rdiv_lt_0_compat; lra); lra).
-    apply Rmult_lt_reg_r with (h / B + 2); [assumption|]. unfold Rdiv at 2. rewrite Rmult_assoc, Rinv_l, Rmult_1_r
-      by lra.
-    assert (E : e * (h / B) = 2 * B) by (unfold h; field; lra).
-    replace ((B - e) * (h / B + 2)) with (h + 2 * B - e * (h / B) - 2 * e) by (field; lra). lra.
-  - apply Rmult_le_compat_l; [lra|]. now apply Rinv_le_contravar.
+  assert (Use : (x 0%nat 1%nat + x 1%nat 1%nat = 1)%nat).
+  { destruct (Map J (filled c J)) as (_ & All); [now apply filled_sum|]. specialize (All 1%nat ltac:(lia)).
+    unfold filled in All at 2. rewrite Sum in All. fold g in All. cbn [stages J two_and_rest nsum] in All.
+    fold J in All. fold x in All. lia. }
+  assert (Links : forall s y m, placement c J y -> (s < stages J)%nat -> (m < servers c)%nat -> (1 <= y s m)%nat ->
+    0 <= comm c J y s m <= 2 / b).
+  { intros s y m Py Hs Hm Y. pose proof (comm_bounds c J y s m Hc HJ Inside Hs Y
+      (fun q Hq => placed_replicas c J y q m Py Hq Hm)) as L. fold b B in L.
+    assert (D : 0 <= 2 * inputs J s + 2 * outputs J s <= 2)
+      by (destruct s as [|s]; cbn [inputs outputs J two_and_rest]; lra).
+    pose proof (div_nonneg _ B (proj1 D) Ba).
+    assert ((2 * inputs J s + 2 * outputs J s) / b <= 2 / b)
+      by (apply Rmult_le_compat_r; [apply Rlt_le, Rinv_0_lt_compat|]; lra). lra. }
+  assert (Slow : h / b <= alpha_tilde c mapping J).
+  { change (alpha_tilde c mapping J) with (alpha c J x). clearbody x.
+    assert (Single : exists s, (s < stages J)%nat /\ x s 1%nat = 1%nat).
+    { destruct (x 0%nat 1%nat) as [|k] eqn:X; [exists 1%nat|exists 0%nat]; cbn [stages J two_and_rest]; lia. }
+    destruct Single as (s & Hs & X1). apply Rle_trans with (beta c J x s 1).
+    - unfold beta. rewrite X1. cbn [Nat.eqb]. pose proof (Links s x 1%nat P Hs ltac:(lia) ltac:(lia)).
+      change (compute J s) with 0. enough (all_reduce c J x s 1 = h / b) by lra. unfold all_reduce. rewrite X1.
+      assert (Split : (1 < replicas J s)%nat) by (destruct s; cbn [replicas J two_and_rest]; lia).
+      apply Nat.ltb_lt in Split. rewrite Split, <- (Reduce s b Hs Bb). f_equal. unfold b, share. cbn [INR].
+      field. apply not_0_INR. fold g. lia.
+    - apply Rle_trans with (largest (servers c) (beta c J x s)); [apply largest_ge; lia|].
+      now apply (largest_ge (stages J) (fun s => largest (servers c) (beta c J x s))). }
+  assert (Quick : least <= h / B + 2 / b).
+  { set (y := fun s m : nat => if Nat.eqb m s then replicas J s else 0%nat).
+    assert (Py : placement c J y).
+    { split.
+      - intros s Hs. apply nsum_at. cbn in Hs. lia.
+      - intros m _. unfold y. cbn [stages J two_and_rest nsum replicas]. fold g.
+        destruct (Nat.eqb_spec m 0), (Nat.eqb_spec m 1); lia. }
+    assert (0 < h / B /\ 0 < 2 / b) by (split; apply Rdiv_lt_0_compat; lra).
+    apply Rle_trans with (alpha c J y); [now apply Short|].
+    apply largest_le; [lra|]. intros s Hs. apply largest_le; [lra|]. intros m Hm. unfold beta.
+    destruct (Nat.eqb_spec (y s m) 0) as [|Y]; [lra|]. pose proof (Links s y m Py Hs Hm ltac:(lia)).
+    change (compute J s) with 0. enough (all_reduce c J y s m = h / B) by lra. unfold all_reduce. unfold y in *.
+    destruct (Nat.eqb m s); [|lia]. rewrite Nat.ltb_irrefl. now apply Reduce. }
+  apply Rlt_le_trans with (h / b / least); [|apply Rmult_le_compat_r; [apply Rlt_le, Rinv_0_lt_compat|]; lra].
+  apply Rmult_lt_reg_r with least; [exact Pos|]. replace (h / b / least * least) with (h / b) by (field; lra).
+  rewrite Bound. assert (0 < h / b) by (apply Rdiv_lt_0_compat; lra).
+  destruct (Rle_dec (B / b - e) 0) as [N|N].
+  { assert ((B / b - e) * least <= 0 * least) by (apply Rmult_le_compat_r; lra). lra. }
+  apply Rle_lt_trans with ((B / b - e) * (h / B + 2 / b)); [apply Rmult_le_compat_l; lra|].
+  assert (E : e * (h / B) = 2 * B / (b * b)) by (unfold h; field; lra).
+  replace ((B / b - e) * (h / B + 2 / b)) with (h / b + 2 * B / (b * b) - e * (h / B) - 2 * e / b) by (field; lra).
+  assert (0 < 2 * e / b) by (apply Rdiv_lt_0_compat; lra). lra.
 Qed.
 
 Example alpha_ratio_met : can_be_met alpha_ratio.
-Proof. intros H. apply (H 3 1); lra. Qed.
+Proof.
+  intros H. destruct large_servers_ok as (Hc & Fast). apply (H large_servers 1 Hc Fast); cbn; lia || lra.
+Qed.
 
 (* -- schedules on the cluster -- *)
 
@@ -1627,11 +1721,32 @@ End Queue.
 
 (* -- what A-SRPT's schedules have in common -- *)
 
-(* The jobs, and the components of the algorithm; least i is alpha_i^min. *)
+(* The jobs, which fit on the cluster, and the components of the algorithm. *)
+Definition components (c : cluster) (mapping : mapper) (select : selector) (n : nat) (jobs : nat -> job) : Prop :=
+  cluster_ok c /\ mapper_ok c mapping /\ selector_ok c select /\ forall i, (i < n)%nat ->
+    job_ok (jobs i) /\ (gpus (jobs i) <= all_gpus c)%nat.
+(* The same; least i is alpha_i^min. *)
 Definition setting (c : cluster) (mapping : mapper) (select : selector) (n : nat) (jobs : nat -> job)
     (least : nat -> R) : Prop :=
   cluster_ok c /\ mapper_ok c mapping /\ selector_ok c select /\ forall i, (i < n)%nat ->
-    job_ok (jobs i) /\ (gpus (jobs i) <= all_gpus c)%nat /\ shortest_iteration c (jobs i) (least i) /\ 0 < least i.
+    job_ok (jobs i) /\ (gpus (jobs i) <= all_gpus c)%nat /\ shortest_iteration c (jobs i) (least i).
+(* alpha_i^min > 0, which rho and alpha^max / alpha^min need. *)
+Definition positive (n : nat) (least : nat -> R) : Prop := forall i, (i < n)%nat -> 0 < least i.
+
+Lemma setting_components c mapping select n jobs least : setting c mapping select n jobs least ->
+  components c mapping select n jobs.
+Proof.
+  intros (Hc & Map & Select & Jobs). do 3 (split; [assumption|]). intros i Hi. now destruct (Jobs i Hi) as (? & ? & _).
+Qed.
+
+Lemma setting_exists c mapping select n jobs : components c mapping select n jobs ->
+  exists least, setting c mapping select n jobs least.
+Proof.
+  intros (Hc & Map & Select & Jobs).
+  destruct (finite_choice 0 n (fun i a => shortest_iteration c (jobs i) a)) as (least & Short).
+  - intros i Hi. destruct (Jobs i Hi). now apply shortest_of.
+  - exists least. do 3 (split; [assumption|]). intros i Hi. destruct (Jobs i Hi). auto.
+Qed.
 
 Section Facts.
 Variables (c : cluster) (mapping : mapper) (select : selector) (n : nat) (jobs : nat -> job) (least : nat -> R).
@@ -1763,11 +1878,16 @@ Proof.
   unfold gpus. lia.
 Qed.
 
+(* most i is no less than any iteration of job i, and 0 if alpha_i^min is. *)
+Definition bounded_by (c : cluster) (n : nat) (jobs : nat -> job) (least most : nat -> R) : Prop :=
+  forall i, (i < n)%nat -> (forall x, placement c (jobs i) x -> alpha c (jobs i) x <= most i) /\
+    (least i = 0 -> most i = 0).
+
 Section Bounds.
 Variables (c : cluster) (mapping : mapper) (select : selector) (n : nat) (jobs : nat -> job) (least most : nat -> R).
 Hypothesis Given : setting c mapping select n jobs least.
 (* most i: printed alpha_i^max, or the longest iteration. *)
-Hypothesis Longest : forall i x, (i < n)%nat -> placement c (jobs i) x -> alpha c (jobs i) x <= most i.
+Hypothesis Longest : bounded_by c n jobs least most.
 
 Let G : R := INR (all_gpus c).
 Let g (i : nat) : R := INR (gpus (jobs i)).
@@ -1777,21 +1897,29 @@ Let size : nat -> R := virtual_seconds c jobs mapping (fun i => predicted (jobs 
 Let ratio : R := rho n most least.
 
 Lemma job_facts i : (i < n)%nat -> 1 <= g i /\ g i <= G /\ 0 <= arrival (jobs i) /\ 0 <= iterations (jobs i) /\
-  0 <= predicted (jobs i) /\ 0 < least i /\ least i <= tilde i /\ tilde i <= most i /\ most i <= ratio * least i /\
-    1 <= ratio.
+  0 <= predicted (jobs i) /\ 0 <= least i /\ least i <= tilde i /\ tilde i <= most i /\ most i <= ratio * least i /\
+    0 <= ratio.
 Proof.
-  intros Hi. destruct Given as (_ & Map & _ & Jobs). destruct (Jobs i Hi) as (HJ & Fits & (_ & Least) & Pos).
+  intros Hi. destruct Given as (_ & Map & _ & Jobs). destruct (Jobs i Hi) as (HJ & Fits & Short).
+  pose proof (shortest_nonneg _ _ _ Short) as Pos. destruct Short as (_ & Least).
   pose proof (tilde_placement c mapping _ Map Fits) as P. pose proof (Least _ P) as L.
-  pose proof (Longest i _ Hi P) as M.
+  destruct (Longest i Hi) as (Most & Idle). pose proof (Most _ P) as M.
   fold (tilde i) in L, M. change (alpha c (jobs i) _) with (tilde i) in L, M.
   pose proof (gpus_positive _ HJ) as G1. destruct HJ as (_ & _ & _ & _ & _ & R & N & Np).
   assert (Ratio : most i / least i <= ratio) by now apply (largest_ge n (fun i => most i / least i)).
   assert (Up : most i <= ratio * least i).
-  { apply Rle_trans with (most i / least i * least i); [right; field; lra|]. apply Rmult_le_compat_r; lra. }
+  { destruct (Req_dec (least i) 0) as [Z|]; [rewrite (Idle Z), Z; lra|].
+    apply Rle_trans with (most i / least i * least i); [right; field; lra|]. apply Rmult_le_compat_r; lra. }
   repeat split; try assumption.
   - apply (le_INR 1); exact G1.
   - now apply le_INR.
-  - apply Rmult_le_reg_r with (least i); lra.
+  - apply largest_nonneg.
+Qed.
+
+Lemma ratio_one i : positive n least -> (i < n)%nat -> 1 <= ratio.
+Proof.
+  intros Pos Hi. specialize (Pos i Hi). destruct (job_facts i Hi) as (_ & _ & _ & _ & _ & _ & L & T & M & _).
+  apply Rmult_le_reg_r with (least i); lra.
 Qed.
 
 Lemma size_facts i : (i < n)%nat -> 0 <= size i /\ 0 <= size_true i /\ G * size i = g i * predicted (jobs i) * tilde i.
@@ -1807,7 +1935,7 @@ Lemma longest_total S : cluster_schedule c n jobs S ->
 Proof.
   intros (Starts & _). rewrite <- sum_scal. apply sum_le. intros i Hi.
   destruct (job_facts i Hi) as (_ & _ & R & N & _ & L & _ & _ & M & One). destruct (Starts i Hi) as (T & P).
-  destruct Given as (_ & _ & _ & Jobs). destruct (Jobs i Hi) as (_ & _ & (_ & Least) & _). specialize (Least _ P).
+  destruct Given as (_ & _ & _ & Jobs). destruct (Jobs i Hi) as (_ & _ & (_ & Least)). specialize (Least _ P).
   unfold finish. apply Rle_trans with (ratio * (iterations (jobs i) * least i)).
   - rewrite (Rmult_comm ratio), Rmult_assoc, (Rmult_comm _ ratio). now apply Rmult_le_compat_l.
   - apply Rmult_le_compat_l; [lra|].
@@ -1815,23 +1943,23 @@ Proof.
 Qed.
 
 (* Lemma 1: job i gets the share g_i / G of the machine from rho t_i to rho (t_i + n_i alpha_i). *)
-Lemma lemma_1 C S : machine_true c n jobs mapping C -> cluster_schedule c n jobs S ->
+Lemma lemma_1 C S : positive n least -> machine_true c n jobs mapping C -> cluster_schedule c n jobs S ->
   sum n C <= ratio * sum n (finish c jobs S).
 Proof.
-  intros (w & Srpt & HC) HS. destruct HS as (Starts & Capacity).
+  intros Pos (w & Srpt & HC) HS. destruct HS as (Starts & Capacity).
   assert (Length : forall i, (i < n)%nat -> 0 <= arrival (jobs i) <= start S i /\ start S i <= finish c jobs S i /\
     iterations (jobs i) * least i <= finish c jobs S i - start S i).
   { intros i Hi. destruct (job_facts i Hi) as (_ & _ & R & N & _ & L & _). destruct (Starts i Hi) as (T & P).
-    destruct Given as (_ & _ & _ & Jobs). destruct (Jobs i Hi) as (_ & _ & (_ & Least) & _). specialize (Least _ P).
-    pose proof (Rmult_le_compat_l _ _ _ N Least). pose proof (Rmult_le_pos _ _ N ltac:(apply Rlt_le, L)).
+    destruct Given as (_ & _ & _ & Jobs). destruct (Jobs i Hi) as (_ & _ & (_ & Least)). specialize (Least _ P).
+    pose proof (Rmult_le_compat_l _ _ _ N Least). pose proof (Rmult_le_pos _ _ N L).
     unfold finish. lra. }
   set (shared := fun i t => g i / G * spent (ratio * start S i) (ratio * finish c jobs S i) t).
   assert (Share : forall i, (i < n)%nat -> 0 <= g i / G).
   { intros i Hi. destruct (job_facts i Hi) as (G1 & GG & _). apply div_nonneg; lra. }
   assert (Scaled : forall i, (i < n)%nat -> 1 <= ratio /\ arrival (jobs i) <= ratio * start S i <=
     ratio * finish c jobs S i).
-  { intros i Hi. destruct (job_facts i Hi) as (_ & _ & _ & _ & _ & _ & _ & _ & _ & One).
-    destruct (Length i Hi) as (R & F & _). pose proof (Rmult_le_compat_r (start S i) 1 ratio ltac:(lra) One).
+  { intros i Hi. pose proof (ratio_one i Pos Hi) as One. destruct (Length i Hi) as (R & F & _).
+    pose proof (Rmult_le_compat_r (start S i) 1 ratio ltac:(lra) One).
     pose proof (Rmult_le_compat_l ratio _ _ ltac:(lra) F). lra. }
   assert (Shared : schedule n (arrivals jobs) shared).
   { split; [|split].
@@ -1847,7 +1975,7 @@ Proof.
       + intros u _. enough (sum n (fun i => g i / G * during (ratio * start S i) (ratio * finish c jobs S i) u) <= 1)
           by lra.
         destruct (le_lt_dec n 0) as [|N]; [rewrite sum_zero; [lra|intros; lia]|].
-        destruct (job_facts O N) as (G1 & GG & _ & _ & _ & _ & _ & _ & _ & One).
+        destruct (job_facts O N) as (G1 & GG & _). pose proof (ratio_one O Pos N) as One.
         assert (Run : forall i, (i < n)%nat -> during (ratio * start S i) (ratio * finish c jobs S i) u =
           if runs_at (start S i) (finish c jobs S i) (u / ratio) then 1 else 0).
         { intros i Hi. rewrite during_runs.
@@ -1929,7 +2057,7 @@ Let amax : R := largest n most.
 Lemma error_nonneg i : 0 <= error (jobs i).
 Proof. apply Rabs_pos. Qed.
 
-Lemma most_facts i : (i < n)%nat -> 0 < most i <= amax /\ g i <= widest n jobs.
+Lemma most_facts i : (i < n)%nat -> 0 <= most i <= amax /\ g i <= widest n jobs.
 Proof.
   intros Hi. destruct (job_facts i Hi) as (_ & _ & _ & _ & _ & L & T & M & _). split; [split; [lra|]|].
   - now apply largest_ge.
@@ -2005,7 +2133,7 @@ Lemma run_length j : (j < n)%nat -> 0 <= finish c jobs S j - begun A j <= iterat
 Proof.
   intros Hj. destruct (job_facts j Hj) as (_ & _ & _ & N & _).
   pose proof (run_placement c mapping select n jobs least tau comm_heavy tick C A Given Algorithm j Hj) as P.
-  pose proof (Longest j _ Hj P). unfold finish, S. cbn [start placed planned].
+  pose proof (proj1 (Longest j Hj) _ P). unfold finish, S. cbn [start placed planned].
   pose proof (largest_nonneg (stages (jobs j)) (fun s => largest (servers c)
     (beta c (jobs j) (counts (jobs j) (site A j)) s))) as A0.
   fold (alpha c (jobs j) (counts (jobs j) (site A j))) in A0.
@@ -2152,7 +2280,7 @@ End Waiting.
 
 (* -- Theorem 1 -- *)
 
-Lemma theorem_1 tau C K S gamma extra : 0 <= tau -> 0 < K ->
+Lemma theorem_1 tau C K S gamma extra : positive n least -> 0 <= tau -> 0 < K ->
   (forall i, (i < n)%nat -> 1 <= iterations (jobs i)) -> machine_predicted c n jobs mapping C ->
     cluster_schedule c n jobs S ->
   gamma <= (1 + tau + ratio * G / K) * sum n C + INR n * (widest n jobs * amax / K) * total_error n jobs
@@ -2162,13 +2290,13 @@ Lemma theorem_1 tau C K S gamma extra : 0 <= tau -> 0 < K ->
         (total_error n jobs / INR n))
     * sum n (finish c jobs S) + extra.
 Proof.
-  intros Tau K0 Long Hp HS L2. destruct (le_lt_dec n 0) as [Z|N].
+  intros Positive Tau K0 Long Hp HS L2. destruct (le_lt_dec n 0) as [Z|N].
   { assert (Zero : forall f, sum n f = 0) by (intros; apply sum_zero; intros; lia).
     unfold total_error in L2. rewrite !Zero in L2. rewrite Zero. lra. }
   destruct (srpt_schedules n (arrivals jobs) size_true) as (C1 & H1); [intros i Hi; now apply job_facts|].
-  pose proof (lemma_1 C1 S H1 HS) as L1. pose proof (lemma_3_printed C C1 Hp H1) as L3.
+  pose proof (lemma_1 C1 S Positive H1 HS) as L1. pose proof (lemma_3_printed C C1 Hp H1) as L3.
   pose proof (smallest_positive n least N) as Small.
-  assert (Pos : 0 < smallest n least) by (apply Small; intros i Hi; now apply job_facts).
+  assert (Pos : 0 < smallest n least) by now apply Small.
   destruct (job_facts 0 N) as (G1 & GG & _ & _ & _ & _ & _ & _ & _ & One).
   assert (Many : smallest n least / G * INR n * INR n <= 2 * sum n C1).
   { apply completions_at_least with (arrivals jobs) size_true; [|apply div_nonneg; lra|exact H1].
@@ -2399,7 +2527,7 @@ Proof.
     split; lia || lra.
 Qed.
 
-Lemma example_instance jobs : small_jobs jobs -> exists least C C1, example_setting jobs least /\
+Lemma example_instance jobs : small_jobs jobs -> exists least C C1, example_setting jobs least /\ positive 2 least /\
   widest 2 jobs < INR (all_gpus example_cluster) /\
   machine_predicted example_cluster 2 jobs (heavy_edge example_cluster) C /\
   machine_true example_cluster 2 jobs (heavy_edge example_cluster) C1.
@@ -2413,10 +2541,11 @@ Proof.
     as (C & HC).
   destruct (R0 (virtual_seconds example_cluster jobs (heavy_edge example_cluster) (fun i => iterations (jobs i))))
     as (C1 & HC1).
-  exists least, C, C1. split; [|split; [|now split]].
+  exists least, C, C1. split; [|split; [|split; [|now split]]].
   - split; [exact example_cluster_ok|split; [apply heavy_edge_maps|split; [apply in_order_selects|]]]. intros i Hi.
-    destruct (Small i Hi) as (HJ & Fits & Pos). split; [exact HJ|split; [cbn; lia|split; [now apply Short|]]].
-    apply (shortest_positive example_cluster (jobs i)); auto using example_cluster_ok. apply example_fast.
+    destruct (Small i Hi) as (HJ & Fits & _). split; [exact HJ|split; [cbn; lia|now apply Short]].
+  - intros i Hi. destruct (Small i Hi) as (HJ & _ & Pos). apply (shortest_positive example_cluster (jobs i));
+    auto using example_cluster_ok. apply example_fast.
   - apply Rle_lt_trans with 3; [|cbn; lra]. apply largest_le; [lra|]. intros i Hi.
     replace 3 with (INR 3) by (cbn; lra). apply le_INR, Small, Hi.
 Qed.
@@ -2438,16 +2567,17 @@ Qed.
 
 (* All that a theorem about schedules can ask for; other is the schedule of A-SRPT itself. *)
 Lemma example_case jobs tau tick : small_jobs jobs -> clock tick -> exists least most C C1 A,
-  example_setting jobs least /\ (forall i, (i < 2)%nat -> longest_iteration example_cluster (jobs i) (most i)) /\
+  example_setting jobs least /\ positive 2 least /\
+  (forall i, (i < 2)%nat -> longest_iteration example_cluster (jobs i) (most i)) /\
   widest 2 jobs < INR (all_gpus example_cluster) /\
   machine_predicted example_cluster 2 jobs (heavy_edge example_cluster) C /\
   machine_true example_cluster 2 jobs (heavy_edge example_cluster) C1 /\
   asrpt example_cluster 2 jobs (heavy_edge example_cluster) (in_order example_cluster) tau (3 / 2) tick C A /\
   cluster_schedule example_cluster 2 jobs (planned jobs A).
 Proof.
-  intros Small Tick. destruct (example_instance jobs Small) as (least & C & C1 & Given & Wide & HC & HC1).
+  intros Small Tick. destruct (example_instance jobs Small) as (least & C & C1 & Given & Pos & Wide & HC & HC1).
   destruct (example_longest jobs Small) as (most & Long), (example_run jobs tau tick C Small Tick) as (A & HA).
-  exists least, most, C, C1, A. do 6 (split; [assumption|]).
+  exists least, most, C, C1, A. do 7 (split; [assumption|]).
   apply (run_schedule _ _ _ _ _ least _ _ _ _ _ Given HA).
   intros i Hi. now apply (completed_after_arrival 2 (arrivals jobs) _ C i HC).
 Qed.
@@ -2456,11 +2586,12 @@ Ltac take_case jobs tau tick :=
   let Case := fresh in
   assert (Case := example_case jobs tau tick ltac:(auto using example_jobs_small, unit_jobs_small)
     ltac:(auto using clock_always, clock_slots));
-  destruct Case as (least & most & C & C1 & A & Given & Long & Wide & HC & HC1 & HA & Schedule).
+  destruct Case as (least & most & C & C1 & A & Given & Pos & Long & Wide & HC & HC1 & HA & Schedule).
 (* The hypotheses of a theorem can be met by such a case, and job 1. *)
 Ltac met_by_case jobs tau tick :=
   let H := fresh in
   intros H; take_case jobs tau tick; unfold example_setting in *; pose proof (proj2 example_fast) as Fast;
+  lazymatch goal with G : setting _ _ _ _ _ _ |- _ => pose proof (setting_components _ _ _ _ _ _ G) end;
   assert (Tau : 0 <= tau) by lra; pose proof Nat.lt_1_2 as Job; eapply H; try eassumption; intros; cbn; lra.
 
 (* -- the claims about schedules -- *)
@@ -2515,18 +2646,29 @@ Proof.
   apply largest_le; [apply pos_INR|]. intros i Hi. apply le_INR. now apply Jobs.
 Qed.
 
-Lemma printed_longest : fast_inside c -> forall i x, (i < n)%nat -> placement c (jobs i) x ->
-  alpha c (jobs i) x <= alpha_max c (jobs i).
-Proof. intros Fast i x Hi P. destruct Given as (Hc & _ & _ & Jobs). apply alpha_max_fast_inside; auto. now apply Jobs.
+Lemma printed_longest : fast_inside c -> bounded_by c n jobs least (fun i => alpha_max c (jobs i)).
+Proof.
+  intros Fast i Hi. destruct Given as (Hc & _ & _ & Jobs), (Jobs i Hi) as (HJ & _ & ((y & Py & Ay) & _)). split.
+  - intros x P. now apply alpha_max_fast_inside.
+  - intros Z. apply (no_work c _ _ y); auto. now rewrite Ay.
+Qed.
+
+Lemma true_longest most : (forall i, (i < n)%nat -> longest_iteration c (jobs i) (most i)) ->
+  bounded_by c n jobs least most.
+Proof.
+  intros Long i Hi. destruct Given as (Hc & _ & _ & Jobs), (Jobs i Hi) as (HJ & _ & ((y & Py & Ay) & _)).
+  destruct (Long i Hi) as ((x & Px & Ax) & Most). split; [exact Most|]. intros Z. rewrite <- Ax.
+  apply (no_work c _ _ y); auto. now rewrite Ay.
 Qed.
 End Instances.
 
-Lemma example_larger least : example_setting example_jobs least ->
+Lemma example_larger least : example_setting example_jobs least -> positive 2 least ->
   let size := virtual_seconds example_cluster example_jobs (heavy_edge example_cluster)
     (fun i => predicted (example_jobs i)) in
   size 0%nat < size 1%nat.
 Proof.
-  intros (_ & _ & _ & Jobs) size. destruct (Jobs 1%nat ltac:(lia)) as (_ & Fits & (_ & Least) & Pos).
+  intros (_ & _ & _ & Jobs) Positive size. destruct (Jobs 1%nat ltac:(lia)) as (_ & Fits & (_ & Least)).
+  pose proof (Positive 1%nat ltac:(lia)) as Pos.
   specialize (Least _ (tilde_placement _ _ _ (heavy_edge_maps _) Fits)).
   fold (alpha_tilde example_cluster (heavy_edge example_cluster) (example_jobs 1)) in Least.
   unfold size, virtual_seconds.
@@ -2555,15 +2697,15 @@ Qed.
 
 (* Claim asrpt/larger-later-together: if all jobs arrive at the same time, those with larger predicted workloads start
    no earlier than those with smaller ones. *)
-Theorem larger_later_together c mapping select n jobs least tau comm_heavy tick C A s i j :
-  setting c mapping select n jobs least -> (forall k, (k < n)%nat -> arrival (jobs k) = s) ->
+Theorem larger_later_together c mapping select n jobs tau comm_heavy tick C A s i j :
+  components c mapping select n jobs -> (forall k, (k < n)%nat -> arrival (jobs k) = s) ->
   machine_predicted c n jobs mapping C -> asrpt c n jobs mapping select tau comm_heavy tick C A ->
   (i < n)%nat -> (j < n)%nat ->
   virtual_seconds c jobs mapping (fun k => predicted (jobs k)) i
     < virtual_seconds c jobs mapping (fun k => predicted (jobs k)) j ->
   begun A i <= begun A j.
 Proof.
-  intros Given Together HC HA Hi Hj L.
+  intros Parts Together HC HA Hi Hj L. destruct (setting_exists c mapping select n jobs Parts) as (least & Given).
   apply (pending_order c mapping select n jobs tau comm_heavy tick C A i j HC HA Hi Hj).
   apply (together_in_order n (arrivals jobs) _ C s i j) with (2 := HC); auto; [|now apply Together|now apply Together].
   intros k Hk. now apply (predicted_nonneg c mapping select n jobs least Given).
@@ -2572,17 +2714,18 @@ Qed.
 Example larger_later_together_met : can_be_met larger_later_together.
 Proof.
   intros H. take_case example_jobs (1 / 2) always.
-  exact (H _ _ _ 2%nat example_jobs least _ _ _ C A 0 0%nat 1%nat Given ltac:(reflexivity) HC HA Nat.lt_0_2 Nat.lt_1_2
-    (example_larger least Given)).
+  exact (H _ _ _ 2%nat example_jobs _ _ _ C A 0 0%nat 1%nat (setting_components _ _ _ _ _ _ Given)
+    ltac:(reflexivity) HC HA Nat.lt_0_2 Nat.lt_1_2 (example_larger least Given Pos)).
 Qed.
 
 (* Claim asrpt/eq-3-half-open: A-SRPT's schedule satisfies eqs. (1) and (2), and eq. (3) with
    t_i <= t < t_i + n_i alpha_i. *)
-Theorem eq_3_half_open c mapping select n jobs least tau comm_heavy tick C A : setting c mapping select n jobs least ->
+Theorem eq_3_half_open c mapping select n jobs tau comm_heavy tick C A : components c mapping select n jobs ->
   machine_predicted c n jobs mapping C -> asrpt c n jobs mapping select tau comm_heavy tick C A ->
   cluster_schedule c n jobs (planned jobs A).
 Proof.
-  intros Given HC HA. apply (run_schedule c mapping select n jobs least tau comm_heavy tick C A Given HA).
+  intros Parts HC HA. destruct (setting_exists c mapping select n jobs Parts) as (least & Given).
+  apply (run_schedule c mapping select n jobs least tau comm_heavy tick C A Given HA).
   intros i Hi. now apply (completed_after_arrival n (arrivals jobs) _ C i HC).
 Qed.
 
@@ -2591,11 +2734,11 @@ Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-1-continuous: OPT_A1 <= rho OPT_A if B_intra >= B_inter / g. other is any schedule of A. *)
 Theorem lemma_1_continuous c mapping select n jobs least C other :
-  setting c mapping select n jobs least -> fast_inside c ->
+  setting c mapping select n jobs least -> positive n least -> fast_inside c ->
   machine_true c n jobs mapping C -> cluster_schedule c n jobs other ->
   sum n C <= rho n (fun i => alpha_max c (jobs i)) least * total c n jobs other.
 Proof.
-  intros Given Fast HC HS. unfold total. apply (lemma_1 c mapping select n jobs least _ Given); auto.
+  intros Given Pos Fast HC HS. unfold total. apply (lemma_1 c mapping select n jobs least _ Given); auto.
   now apply (printed_longest c mapping select n jobs least).
 Qed.
 
@@ -2604,43 +2747,46 @@ Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-1-any-bandwidth: the same for all bandwidths, with alpha_i^max the longest iteration. *)
 Theorem lemma_1_any_bandwidth c mapping select n jobs least most C other : setting c mapping select n jobs least ->
-  (forall i, (i < n)%nat -> longest_iteration c (jobs i) (most i)) ->
+  positive n least -> (forall i, (i < n)%nat -> longest_iteration c (jobs i) (most i)) ->
   machine_true c n jobs mapping C -> cluster_schedule c n jobs other ->
   sum n C <= rho n most least * total c n jobs other.
 Proof.
-  intros Given Long HC HS. unfold total. apply (lemma_1 c mapping select n jobs least _ Given); auto.
-  intros i x Hi P. now apply Long.
+  intros Given Pos Long HC HS. unfold total. apply (lemma_1 c mapping select n jobs least _ Given); auto.
+  now apply (true_longest c mapping select n jobs least).
 Qed.
 
 Example lemma_1_any_bandwidth_met : can_be_met lemma_1_any_bandwidth.
 Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-3-exact: OPT_A~1 <= OPT_A1 + I (overestimates) - (underestimates), for all bandwidths. *)
-Theorem lemma_3_exact c mapping select n jobs least C' C : setting c mapping select n jobs least ->
+Theorem lemma_3_exact c mapping select n jobs C' C : components c mapping select n jobs ->
   machine_predicted c n jobs mapping C' -> machine_true c n jobs mapping C ->
   let part i := INR (gpus (jobs i)) / INR (all_gpus c) * error (jobs i) * alpha_tilde c mapping (jobs i) in
   sum n C' <= sum n C
     + INR n * sum n (fun i => if Rlt_dec (iterations (jobs i)) (predicted (jobs i)) then part i else 0)
     - sum n (fun i => if Rlt_dec (predicted (jobs i)) (iterations (jobs i)) then part i else 0).
 Proof.
-  intros Given H' H. pose proof Given as (_ & _ & _ & Jobs).
+  intros Parts H' H. destruct (setting_exists c mapping select n jobs Parts) as (least & Given).
+  pose proof Given as (_ & _ & _ & Jobs).
   destruct (finite_choice 0 n (fun i a => longest_iteration c (jobs i) a)) as (most & M).
-  { intros i Hi. destruct (Jobs i Hi) as (HJ & _ & ((x & P & _) & _) & _).
+  { intros i Hi. destruct (Jobs i Hi) as (HJ & _ & ((x & P & _) & _)).
     apply longest_exists; [exact HJ|now exists x]. }
-  apply (lemma_3 c mapping select n jobs least most Given); auto. intros i x Hi P. now apply M.
+  apply (lemma_3 c mapping select n jobs least most Given); auto.
+  now apply (true_longest c mapping select n jobs least).
 Qed.
 
 Example lemma_3_exact_met : can_be_met lemma_3_exact.
 Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/lemma-3-continuous: OPT_A~1 <= OPT_A1 + I g^max alpha^max / G epsilon if B_intra >= B_inter / g. *)
-Theorem lemma_3_continuous c mapping select n jobs least C' C :
-  setting c mapping select n jobs least -> fast_inside c ->
+Theorem lemma_3_continuous c mapping select n jobs C' C :
+  components c mapping select n jobs -> fast_inside c ->
   machine_predicted c n jobs mapping C' -> machine_true c n jobs mapping C ->
   sum n C' <= sum n C
     + INR n * (widest n jobs * largest n (fun i => alpha_max c (jobs i)) / INR (all_gpus c)) * total_error n jobs.
 Proof.
-  intros Given Fast H' H. apply (lemma_3_printed c mapping select n jobs least _ Given); auto.
+  intros Parts Fast H' H. destruct (setting_exists c mapping select n jobs Parts) as (least & Given).
+  apply (lemma_3_printed c mapping select n jobs least _ Given); auto.
   now apply (printed_longest c mapping select n jobs least).
 Qed.
 
@@ -2651,7 +2797,7 @@ Section EqTwelve.
 Variables (c : cluster) (mapping : mapper) (select : selector) (n : nat) (jobs : nat -> job) (least most : nat -> R).
 Variables (tau comm_heavy spare : R) (C : nat -> R) (A : run).
 Hypothesis Given : setting c mapping select n jobs least.
-Hypothesis Longest : forall i x, (i < n)%nat -> placement c (jobs i) x -> alpha c (jobs i) x <= most i.
+Hypothesis Longest : bounded_by c n jobs least most.
 Hypothesis Spare : 0 < spare <= INR (all_gpus c) - widest n jobs + 1.
 Hypothesis Tau : 0 <= tau.
 Hypothesis Machine : machine_predicted c n jobs mapping C.
@@ -2684,14 +2830,15 @@ Proof.
   rewrite Rmult_0_r, Rplus_0_r in B. apply B. intros i Hi. pose proof (eq_12_for i Hi). lra.
 Qed.
 
-Lemma theorem_1_for other : (forall i, (i < n)%nat -> 1 <= iterations (jobs i)) -> cluster_schedule c n jobs other ->
+Lemma theorem_1_for other : positive n least -> (forall i, (i < n)%nat -> 1 <= iterations (jobs i)) ->
+  cluster_schedule c n jobs other ->
   sum n (finish c jobs (planned jobs A)) <=
   multiple tau (rho n most least) (INR (all_gpus c)) spare (widest n jobs) (largest n most) (smallest n least)
     (total_error n jobs / INR n) * sum n (finish c jobs other).
 Proof.
-  intros Long HS. unfold multiple.
+  intros Pos Long HS. unfold multiple.
   pose proof (theorem_1 c mapping select n jobs least most Given Longest tau C spare other
-    (sum n (finish c jobs (planned jobs A))) 0 Tau (proj1 Spare) Long Machine HS) as B.
+    (sum n (finish c jobs (planned jobs A))) 0 Pos Tau (proj1 Spare) Long Machine HS) as B.
   rewrite !Rplus_0_r in B. apply B. now apply lemma_2_for.
 Qed.
 End EqTwelve.
@@ -2726,7 +2873,7 @@ Theorem eq_12_sharper c mapping select n jobs least most tau comm_heavy C A i :
 Proof.
   intros Given Long Tau HC HA Hi spare. apply (eq_12_for c mapping select n jobs least most tau comm_heavy spare C A);
     auto.
-  - intros k x Hk P. now apply Long.
+  - now apply (true_longest c mapping select n jobs least).
   - split; [|apply Rle_refl]. now apply (spare_positive c mapping select n jobs least).
 Qed.
 
@@ -2767,7 +2914,7 @@ Theorem lemma_2_sharper c mapping select n jobs least most tau comm_heavy C A ot
 Proof.
   intros Given Long Tau HC HA HS spare. unfold total.
   apply (lemma_2_for c mapping select n jobs least most tau comm_heavy spare C A); auto.
-  - intros k x Hk P. now apply Long.
+  - now apply (true_longest c mapping select n jobs least).
   - split; [|apply Rle_refl]. now apply (spare_positive c mapping select n jobs least).
 Qed.
 
@@ -2777,7 +2924,7 @@ Proof. met_by_case example_jobs (1 / 2) always. Qed.
 (* Claim asrpt/thm-1-continuous: with B_intra >= B_inter / g, G > g^max and n_i >= 1, Gamma_A is at most Theorem 1's
    multiple of OPT_A. other is any schedule of A. *)
 Theorem thm_1_continuous c mapping select n jobs least tau comm_heavy C A other :
-  setting c mapping select n jobs least -> fast_inside c ->
+  setting c mapping select n jobs least -> positive n least -> fast_inside c ->
   widest n jobs < INR (all_gpus c) -> (forall i, (i < n)%nat -> 1 <= iterations (jobs i)) -> 0 <= tau ->
   machine_predicted c n jobs mapping C -> asrpt c n jobs mapping select tau comm_heavy always C A ->
   cluster_schedule c n jobs other ->
@@ -2786,7 +2933,7 @@ Theorem thm_1_continuous c mapping select n jobs least tau comm_heavy C A other 
   multiple tau (rho n most least) (INR (all_gpus c)) (INR (all_gpus c) - widest n jobs) (widest n jobs) (largest n most)
     (smallest n least) (total_error n jobs / INR n) * total c n jobs other.
 Proof.
-  intros Given Fast Wide Long Tau HC HA HS most. unfold total.
+  intros Given Pos Fast Wide Long Tau HC HA HS most. unfold total.
   apply (theorem_1_for c mapping select n jobs least most tau comm_heavy _ C A); auto; [|lra].
   now apply (printed_longest c mapping select n jobs least).
 Qed.
@@ -2796,7 +2943,7 @@ Proof. met_by_case example_jobs (1 / 2) always. Qed.
 
 (* Claim asrpt/thm-1-sharper: for all bandwidths and G, with G - g^max + 1 and alpha_i^max the longest iteration. *)
 Theorem thm_1_sharper c mapping select n jobs least most tau comm_heavy C A other :
-  setting c mapping select n jobs least ->
+  setting c mapping select n jobs least -> positive n least ->
   (forall i, (i < n)%nat -> longest_iteration c (jobs i) (most i)) ->
   (forall i, (i < n)%nat -> 1 <= iterations (jobs i)) -> 0 <= tau ->
   machine_predicted c n jobs mapping C -> asrpt c n jobs mapping select tau comm_heavy always C A ->
@@ -2805,9 +2952,9 @@ Theorem thm_1_sharper c mapping select n jobs least most tau comm_heavy C A othe
   multiple tau (rho n most least) (INR (all_gpus c)) (INR (all_gpus c) - widest n jobs + 1) (widest n jobs)
     (largest n most) (smallest n least) (total_error n jobs / INR n) * total c n jobs other.
 Proof.
-  intros Given Longest Long Tau HC HA HS. unfold total.
+  intros Given Pos Longest Long Tau HC HA HS. unfold total.
   apply (theorem_1_for c mapping select n jobs least most tau comm_heavy _ C A); auto.
-  - intros k x Hk P. now apply Longest.
+  - now apply (true_longest c mapping select n jobs least).
   - split; [|apply Rle_refl]. now apply (spare_positive c mapping select n jobs least).
 Qed.
 
@@ -2917,7 +3064,7 @@ Qed.
 (* Claim asrpt/thm-1-starts-in-slots: with the virtual machine in continuous time, jobs that take whole slots and start
    with a slot, and tau = 0, Gamma_A is at most Theorem 1's multiple of OPT_A, plus OPT_A. *)
 Theorem thm_1_starts_in_slots c mapping select n jobs least comm_heavy C A other :
-  setting c mapping select n jobs least -> fast_inside c ->
+  setting c mapping select n jobs least -> positive n least -> fast_inside c ->
   widest n jobs < INR (all_gpus c) -> (forall i, (i < n)%nat -> 1 <= iterations (jobs i)) -> whole_slots c n jobs ->
   machine_predicted c n jobs mapping C -> asrpt c n jobs mapping select 0 comm_heavy slot_times C A ->
   cluster_schedule c n jobs other ->
@@ -2926,11 +3073,11 @@ Theorem thm_1_starts_in_slots c mapping select n jobs least comm_heavy C A other
   multiple 0 (rho n most least) (INR (all_gpus c)) (INR (all_gpus c) - widest n jobs) (widest n jobs) (largest n most)
     (smallest n least) (total_error n jobs / INR n) * total c n jobs other + total c n jobs other.
 Proof.
-  intros Given Fast Wide Long Whole HC HA HS most. unfold total. pose proof Given as (_ & _ & _ & Jobs).
+  intros Given Positive Fast Wide Long Whole HC HA HS most. unfold total. pose proof Given as (_ & _ & _ & Jobs).
   assert (Slots : INR n <= sum n (finish c jobs other)).
   { rewrite <- (Rmult_1_r (INR n)), <- sum_const. apply sum_le. intros i Hi. destruct HS as (Starts & _).
-    destruct (Starts i Hi) as (T & P), (Jobs i Hi) as (_ & _ & (_ & Least) & Pos). destruct (Whole i _ Hi P) as (k & K).
-    specialize (Least _ P). specialize (Long i Hi).
+    destruct (Starts i Hi) as (T & P), (Jobs i Hi) as (_ & _ & (_ & Least)), (Whole i _ Hi P) as (k & K).
+    specialize (Least _ P). specialize (Long i Hi). specialize (Positive i Hi).
     pose proof (arrivals_nonneg c mapping select n jobs least Given i Hi) as R0.
     unfold arrivals in R0. unfold finish. rewrite K.
     assert (0 < iterations (jobs i) * alpha c (jobs i) (placed other i)) by (apply Rmult_lt_0_compat; lra).
@@ -2938,7 +3085,7 @@ Proof.
   eapply Rle_trans.
   - apply (theorem_1 c mapping select n jobs least most Given
       (printed_longest c mapping select n jobs least Given Fast) 0 C
-      (INR (all_gpus c) - widest n jobs) other _ (INR n * 1) (Rle_refl 0) ltac:(lra) Long HC HS).
+      (INR (all_gpus c) - widest n jobs) other _ (INR n * 1) Positive (Rle_refl 0) ltac:(lra) Long HC HS).
     rewrite Rplus_0_r.
     apply (lemma_2_slots c mapping select n jobs least comm_heavy C A 1 Given Fast Wide Whole HA); [| |exact HS].
     + intros i Hi. now apply (machine_work c mapping select n jobs least Given).

@@ -64,10 +64,31 @@ Definition jct (jobs : list job) (r : rule) (i c : nat) : Prop :=
   let a := arrives (nth i jobs (Job 0 (fun _ => 0) 0)) in
   0 < c /\ left_at (a + c) = 0 /\ 0 < left_at (a + c - 1).
 
+Definition J4 : job := nth 2 fig_2 (Job 0 (fun _ => 0) 0).
+(* A job on the T4 alone. *)
+Definition on_T4 : rule := map (fun j : bool * option gpu => if fst j then Some T4 else None).
+(* A job arrives or completes at t > 0. *)
+Definition is_event (jobs : list job) (r : rule) (t : nat) : bool :=
+  existsb (fun p => xorb (is_here (pred t) (fst (fst p)) (snd (fst p))) (is_here t (fst (fst p)) (snd p)))
+    (combine (combine jobs (state jobs r (pred t))) (state jobs r t)).
+(* Job i changes its GPU at t. *)
+Definition changes_gpu (jobs : list job) (r : rule) (i t : nat) : bool :=
+  let gpu_at u := place (nth i (state jobs r u) (Status 0 None 0)) in
+  match gpu_at t, gpu_at (S t) with Some g, Some h => negb (same_gpu g h) | _, _ => false end.
+
 (* Claim fft/fig-2-moving: J4, which is 1.6 times as fast on the A10, takes 25% longer than the 14.4 minutes on the T4
    if it is moved at every event. *)
-Theorem fig_2_moving : jct fig_2 shortest_total 2 180 /\ (INR 180 / INR 144 = 1 + 25 / 100)%R.
-Proof. split; [unfold jct; vm_compute; repeat split; lia|]. rewrite !INR_IZR_INZ. cbn. lra. Qed.
+Theorem fig_2_moving :
+  (INR (rate J4 A10) = 1.6 * INR (rate J4 T4))%R /\ jct [J4] on_T4 0 144 /\
+  (forall t, 0 < t < 180 -> changes_gpu fig_2 shortest_total 2 t = is_event fig_2 shortest_total t) /\
+  jct fig_2 shortest_total 2 180 /\ (INR 180 / INR 144 = 1 + 25 / 100)%R.
+Proof.
+  split; [cbn; lra|]. split; [unfold jct; vm_compute; repeat split; lia|]. split.
+  { assert (E : forallb (fun t => Bool.eqb (changes_gpu fig_2 shortest_total 2 t) (is_event fig_2 shortest_total t))
+      (seq 1 179) = true) by (vm_compute; reflexivity).
+    intros t T. rewrite forallb_forall in E. apply Bool.eqb_prop, E, in_seq. lia. }
+  split; [unfold jct; vm_compute; repeat split; lia|]. rewrite !INR_IZR_INZ. cbn. lra.
+Qed.
 
 (* Claim fft/fig-2-staying: it is more effective to leave J4 on the T4 at minute 5, for J4 and in total. *)
 Theorem fig_2_staying : jct fig_2 staying 2 144 /\ 144 < 180 /\
@@ -78,42 +99,166 @@ Proof.
   unfold jct. vm_compute. repeat split; lia.
 Qed.
 
-(* A job like J1 arrives every 10 minutes, and has the A10 for 5 minutes. Meanwhile J4, which is long, is on the T4. *)
-Definition short_job_runs (t : nat) : bool := t mod 10 <? 5.
-Definition gpu_of_J4 (t : nat) : gpu := if short_job_runs t then T4 else A10.
-(* J4 is moved at the beginning of minute t, and the move takes the minutes t and t + 1. *)
-Definition is_moved (t : nat) : bool := negb (same_gpu (gpu_of_J4 t) (gpu_of_J4 (pred t))).
-Definition is_moving (t : nat) : bool := is_moved t || is_moved (pred t).
-Definition minutes_moving (t : nat) : nat := nsum t (fun u => if is_moving u then 1 else 0).
+(* J4, with more work than it can do in c cycles of 10 minutes, and a job like J1 at the beginning of each cycle. *)
+Definition short_job (i : nat) : job := Job (100 * i) (rate (nth 0 fig_2 J4)) (work (nth 0 fig_2 J4)).
+Definition stream (c w : nat) : list job := map short_job (seq 0 c) ++ [Job 0 (rate J4) w].
+(* Steps before T that are lost in moves of job i: it does no work. *)
+Definition steps_moving (jobs : list job) (r : rule) (i T : nat) : nat :=
+  let left_at u := work_left (nth i (state jobs r u) (Status 0 None 0)) in
+  nsum T (fun u => if left_at (S u) =? left_at u then 1 else 0).
 
-Lemma is_moving_again c u : 2 <= u -> is_moving (u + c * 10) = is_moving u.
+(* Before step t: the i-th short job, and J4. *)
+Definition short_at (t i : nat) : status :=
+  Status (50 - (t - 100 * i)) (if 100 * i <? t then Some A10 else None) 0.
+Definition gpu_of_J4 (t : nat) : gpu := if t mod 100 <? 50 then T4 else A10.
+Fixpoint J4_at (w t : nat) : status :=
+  match t with O => Status w None 0 | S t => step (Job 0 (rate J4) w) (J4_at w t) (Some (gpu_of_J4 t)) end.
+
+Lemma J4_long c w t : 800 * c < w -> t <= 100 * c -> 8 * (100 * c - t) < work_left (J4_at w t).
 Proof.
-  assert (E : forall v, gpu_of_J4 (v + c * 10) = gpu_of_J4 v).
-  { intros v. unfold gpu_of_J4, short_job_runs. now rewrite Nat.mod_add. }
-  intros U. unfold is_moving, is_moved. destruct u as [|[|u]]; [lia|lia|]. cbn [pred Nat.add].
-  now rewrite <- !Nat.add_succ_l, !E.
+  intros W. induction t as [|t IH]; intros T; [cbn; lia|]. specialize (IH ltac:(lia)). cbn [J4_at]. unfold step.
+  destruct (0 <? _); cbn [work_left]; [lia|]. destruct (gpu_of_J4 t); cbn; lia.
 Qed.
 
-Lemma minutes_of_cycles c : minutes_moving (S c * 10) + 2 = 4 * S c.
+Lemma hand_out_later {A} (l : list A) free rest :
+  hand_out free (map (fun _ => false) l ++ rest) = map (fun _ => None) l ++ hand_out free rest.
+Proof. induction l as [|a l IH]; [reflexivity|]. destruct free; cbn; now rewrite IH. Qed.
+
+(* The short job of the cycle has the A10 for 50 steps. *)
+Lemma hand_out_stream c t : t < 100 * c -> let here i := is_here t (short_job i) (short_at t i) in
+  hand_out [A10; T4] (map here (seq 0 c) ++ [true]) =
+  map (fun i => if here i then Some A10 else None) (seq 0 c) ++ [Some (gpu_of_J4 t)].
 Proof.
-  induction c as [|c IH]; [reflexivity|]. unfold minutes_moving in *.
-  replace (S (S c) * 10) with (S c * 10 + 10) by lia. rewrite nsum_append.
-  rewrite (nsum_ext 10 _ (fun v => if is_moving (10 + v) then 1 else 0)).
-  2:{ intros v _. rewrite <- (is_moving_again c (10 + v)) by lia.
-      now replace (S c * 10 + v) with (10 + v + c * 10) by lia. }
-  change (nsum 10 (fun v => if is_moving (10 + v) then 1 else 0)) with 4. lia.
+  intros T here. pose proof (Nat.div_mod t 100 ltac:(lia)) as E. pose proof (Nat.mod_upper_bound t 100 ltac:(lia)) as U.
+  unfold gpu_of_J4. set (q := t / 100) in *. set (v := t mod 100) in *.
+  assert (Here : forall i, here i = (i =? q) && (v <? 50)).
+  { intros i. unfold here, is_here, short_job, short_at. cbn [arrives work_left].
+    destruct (Nat.leb_spec (100 * i) t); destruct (Nat.eqb_spec i q); destruct (Nat.ltb_spec v 50);
+      destruct (Nat.ltb_spec 0 (50 - (t - 100 * i))); cbn; lia || reflexivity. }
+  assert (None1 : forall l, (In q l -> 50 <= v) -> map here l = map (fun _ => false) l /\
+    map (fun i => if here i then Some A10 else None) l = map (fun _ => None) l).
+  { intros l N. split; apply map_ext_in; intros i I; rewrite Here; destruct (Nat.eqb_spec i q) as [->|]; auto;
+      destruct (Nat.ltb_spec v 50); auto; specialize (N I); lia. }
+  destruct (Nat.ltb_spec v 50) as [L|L].
+  - replace c with (q + S (c - S q)) by lia. rewrite seq_app, !map_app. cbn [seq map Nat.add].
+    destruct (None1 (seq 0 q)) as (-> & ->); [rewrite in_seq; lia|].
+    destruct (None1 (seq (S q) (c - S q))) as (-> & ->); [rewrite in_seq; lia|].
+    rewrite Here, Nat.eqb_refl. destruct (Nat.ltb_spec v 50); [|lia]. cbn [andb].
+    rewrite <- !app_assoc, hand_out_later. cbn [app hand_out]. now rewrite hand_out_later.
+  - destruct (None1 (seq 0 c)) as (-> & ->); [auto|]. now rewrite hand_out_later.
+Qed.
+
+Lemma combine_maps {A B C} (f : A -> B) (g : A -> C) l x y :
+  combine (map f l ++ [x]) (map g l ++ [y]) = map (fun i => (f i, g i)) l ++ [(x, y)].
+Proof. induction l; cbn; [reflexivity|]. now f_equal. Qed.
+
+Lemma stream_state c w t : 800 * c < w -> t <= 100 * c ->
+  state (stream c w) shortest_total t = map (short_at t) (seq 0 c) ++ [J4_at w t].
+Proof.
+  intros W. induction t as [|t IH]; intros T.
+  { unfold stream. cbn [state]. now rewrite map_app, map_map. }
+  cbn [state J4_at]. rewrite IH by lia. unfold stream. rewrite combine_maps. unfold shortest_total.
+  rewrite !map_app, !map_map. cbn [map fst snd].
+  replace (is_here t _ (J4_at w t)) with true.
+  2:{ pose proof (J4_long c w t W ltac:(lia)). unfold is_here. symmetry. apply Nat.ltb_lt. lia. }
+  rewrite hand_out_stream, combine_maps, map_app, map_map by lia. cbn [map fst snd]. f_equal. apply map_ext. intros i.
+  unfold is_here, short_at, short_job. cbn [arrives work_left].
+  destruct (Nat.leb_spec (100 * i) t); destruct (Nat.ltb_spec 0 (50 - (t - 100 * i)));
+    destruct (Nat.ltb_spec (100 * i) t); destruct (Nat.ltb_spec (100 * i) (S t)); cbn -[Nat.mul Nat.sub]; try lia;
+    unfold step; cbn -[Nat.mul Nat.sub]; f_equal; lia.
+Qed.
+
+(* Steps left of J4's move before step t, and whether it moves in step t, v steps after the beginning of a cycle. *)
+Definition left_in_cycle (v : nat) : nat := if v =? 0 then 0 else if v <=? 50 then 20 - v else 70 - v.
+Definition moves_in_cycle (v : nat) : bool := (v <? 20) || ((50 <=? v) && (v <? 70)).
+Definition left_of_move (t : nat) : nat := if t <=? 50 then 0 else left_in_cycle (t mod 100).
+Definition moves_in (t : nat) : bool := (50 <=? t) && moves_in_cycle (t mod 100).
+Definition next_in_cycle (v : nat) : nat := if v =? 99 then 0 else S v.
+Definition lost_in (t : nat) : nat :=
+  match t with O => 0 | S u => if same_gpu (gpu_of_J4 t) (gpu_of_J4 u) then left_of_move t else 20 end.
+
+Lemma mod_next t : S t mod 100 = next_in_cycle (t mod 100).
+Proof.
+  pose proof (Nat.div_mod t 100 ltac:(lia)) as E. pose proof (Nat.mod_upper_bound t 100 ltac:(lia)) as U.
+  set (q := t / 100) in *. set (v := t mod 100) in *. clearbody q v. subst t. symmetry. unfold next_in_cycle.
+  destruct (Nat.eqb_spec v 99) as [->|]; [apply Nat.mod_unique with (q := S q)|apply Nat.mod_unique with (q := q)]; lia.
+Qed.
+
+Lemma lost_by_moves t : lost_in t = (if moves_in t then S (left_of_move (S t)) else 0) /\
+  (moves_in t = false -> left_of_move (S t) = 0).
+Proof.
+  set (agree := fun (lost next : nat) (moves : bool) =>
+    (lost =? if moves then S next else 0) && (moves || (next =? 0))).
+  enough (A : agree (lost_in t) (left_of_move (S t)) (moves_in t) = true).
+  { apply andb_prop in A as (A & B). apply Nat.eqb_eq in A. split; [exact A|]. intros M. rewrite M in B.
+    now apply Nat.eqb_eq in B. }
+  destruct (Nat.lt_ge_cases t 52) as [L|G].
+  - assert (E : forallb (fun t => agree (lost_in t) (left_of_move (S t)) (moves_in t)) (seq 0 52) = true)
+      by (vm_compute; reflexivity).
+    rewrite forallb_forall in E. apply E, in_seq. lia.
+  - destruct t as [|u]; [lia|].
+    assert (E : forallb (fun v => let x := next_in_cycle v in
+        agree (if same_gpu (if x <? 50 then T4 else A10) (if v <? 50 then T4 else A10) then left_in_cycle x else 20)
+          (left_in_cycle (next_in_cycle x)) (moves_in_cycle x)) (seq 0 100) = true) by (vm_compute; reflexivity).
+    rewrite forallb_forall in E. specialize (E (u mod 100)). unfold lost_in, left_of_move, moves_in, gpu_of_J4.
+    rewrite (mod_next (S u)), (mod_next u).
+    rewrite (leb_correct_conv 50 (S u)), (leb_correct_conv 50 (S (S u))), (leb_correct 50 (S u)) by lia.
+    apply E, in_seq. pose proof (Nat.mod_upper_bound u 100 ltac:(lia)). lia.
+Qed.
+
+Lemma J4_moves w t : 0 < work_left (J4_at w t) ->
+  (work_left (J4_at w (S t)) =? work_left (J4_at w t)) = moves_in t.
+Proof.
+  assert (Before : forall t, place (J4_at w t) = match t with O => None | S u => Some (gpu_of_J4 u) end /\
+    moving_left (J4_at w t) = left_of_move t -> J4_at w (S t) = if moves_in t
+      then Status (work_left (J4_at w t)) (Some (gpu_of_J4 t)) (left_of_move (S t))
+      else Status (work_left (J4_at w t) - rate J4 (gpu_of_J4 t)) (Some (gpu_of_J4 t)) (left_of_move (S t))).
+  { clear t. intros t (P & M). cbn [J4_at]. unfold step. rewrite P, M. destruct (lost_by_moves t) as (E & Z).
+    replace (match match t with O => None | S u => Some (gpu_of_J4 u) end with
+      | Some h => if same_gpu (gpu_of_J4 t) h then left_of_move t else 20 | None => left_of_move t end)
+      with (lost_in t) by (destruct t; reflexivity).
+    rewrite E. destruct (moves_in t); cbn [Nat.ltb Nat.leb].
+    - f_equal. lia.
+    - rewrite Z by auto. reflexivity. }
+  assert (At : forall t, place (J4_at w t) = match t with O => None | S u => Some (gpu_of_J4 u) end /\
+    moving_left (J4_at w t) = left_of_move t).
+  { clear t. induction t as [|t IH]; [now split|]. rewrite (Before t IH). now destruct (moves_in t). }
+  intros L. rewrite (Before t (At t)). destruct (moves_in t); cbn [work_left]; [apply Nat.eqb_refl|].
+  apply Nat.eqb_neq. destruct (gpu_of_J4 t); cbn; lia.
+Qed.
+
+Lemma steps_of_cycles c : nsum (S c * 100) (fun u => if moves_in u then 1 else 0) + 20 = 40 * S c.
+Proof.
+  induction c as [|c IH]; [reflexivity|]. replace (S (S c) * 100) with (S c * 100 + 100) by lia. rewrite nsum_append.
+  rewrite (nsum_ext 100 _ (fun v => if moves_in (100 + v) then 1 else 0)).
+  2:{ intros v V. unfold moves_in. rewrite (Nat.add_comm (S c * 100)), Nat.mod_add by lia.
+      replace (100 + v) with (v + 1 * 100) by lia. rewrite Nat.mod_add by lia.
+      destruct (Nat.leb_spec 50 (v + S c * 100)); [|lia]. destruct (Nat.leb_spec 50 (v + 1 * 100)); [reflexivity|lia]. }
+  change (nsum 100 (fun v => if moves_in (100 + v) then 1 else 0)) with 40. lia.
 Qed.
 
 (* Claim fft/wasted: if J4 is long and short jobs continuously enter, moves take 2/5 - 1 / (5 c) of its time in c
    cycles of 10 minutes: nearly 40%. *)
-Theorem wasted c : 0 < c -> (INR (minutes_moving (c * 10)) / INR (c * 10) = 2 / 5 - 1 / (5 * INR c))%R.
+Theorem wasted c w : 0 < c -> 800 * c < w ->
+  (INR (steps_moving (stream c w) shortest_total c (100 * c)) / INR (100 * c) = 2 / 5 - 1 / (5 * INR c))%R.
 Proof.
-  intros P. destruct c as [|c]; [lia|]. pose proof (minutes_of_cycles c) as E. apply (f_equal INR) in E.
-  rewrite plus_INR, mult_INR in E. rewrite mult_INR.
-  assert (C : (0 < INR (S c))%R) by (apply (lt_INR 0); lia).
-  set (m := INR (minutes_moving (S c * 10))) in *. set (q := INR (S c)) in *. clearbody m q.
-  replace (INR 10) with 10%R by (cbn; lra). replace m with (4 * q - 2)%R by (cbn in E; lra). field. lra.
+  intros P W.
+  assert (E : steps_moving (stream c w) shortest_total c (100 * c) + 20 = 40 * c).
+  { destruct c as [|c]; [lia|]. rewrite <- (steps_of_cycles c), (Nat.mul_comm (S c) 100). f_equal.
+    unfold steps_moving. apply nsum_ext. intros u U.
+    assert (Nth : forall t, t <= 100 * S c ->
+      nth (S c) (state (stream (S c) w) shortest_total t) (Status 0 None 0) = J4_at w t).
+    { intros t T. rewrite stream_state, app_nth2 by (auto; rewrite map_length, seq_length; lia).
+      now rewrite map_length, seq_length, Nat.sub_diag. }
+    rewrite !Nth by lia. rewrite J4_moves; [reflexivity|].
+    pose proof (J4_long (S c) w u W ltac:(lia)). lia. }
+  apply (f_equal INR) in E. rewrite plus_INR, mult_INR in E. rewrite mult_INR.
+  assert (C : (0 < INR c)%R) by (apply (lt_INR 0); lia).
+  set (m := INR (steps_moving _ _ _ _)) in *. set (q := INR c) in *. clearbody m q.
+  rewrite !INR_IZR_INZ in *. cbn [Z.of_nat Pos.of_succ_nat Pos.succ] in *.
+  replace m with (40 * q - 20)%R by lra. field. lra.
 Qed.
+
 
 End Moves.
 
@@ -124,7 +269,7 @@ Example fig_2_staying_met : can_be_met fig_2_staying.
 Proof. intros H; exact H. Qed.
 
 Example wasted_met : can_be_met wasted.
-Proof. intros H. apply (H 3%nat). lia. Qed.
+Proof. intros H. apply (H 3%nat 2401%nat); lia. Qed.
 
 (* ---- Section 2.3: constant rates, and the schedules of Table 1 ---- *)
 
@@ -272,7 +417,7 @@ Proof.
   destruct i as [|[|i]], j as [|[|j]]; try lia; rewrite !Start in * by lia; lra.
 Qed.
 
-(* Claim fft/table-1-optimum: no schedule of both jobs takes less than 23/4 minutes in total. *)
+(* Claim fft/table-1-optimum (1 of 2): no schedule of both jobs takes less than 23/4 minutes in total. *)
 Theorem table_1_optimum busy (C : nat -> R) : schedule_2 2 busy ->
   (forall j, (j < 2)%nat -> completes busy j (C j)) -> 23 / 4 <= C 0%nat + C 1%nat.
 Proof.
@@ -361,8 +506,8 @@ Proof.
   intros H. apply (H moving (fun j => start (S j))); [apply moving_schedule|intros; apply moving_completes].
 Qed.
 
-(* Claims fft/table-1-optimum, fft/table-1-jct: to run I0 on GPU0 and I1 on GPU1, and to move I1 to GPU0 when I0 is
-   complete, takes 4 + (16 - 2) / 8 = 5.75 minutes in total. *)
+(* Claims fft/table-1-optimum (2 of 2), fft/table-1-jct: to run I0 on GPU0 and I1 on GPU1, and to move I1 to GPU0 when
+   I0 is complete, takes 4 + (16 - 2) / 8 = 5.75 minutes in total. *)
 Theorem table_1_attained : schedule_2 2 moving /\
   (forall t, 0 <= t <= 2 -> moving 0 0 t = t /\ moving 1 1 t = t) /\
   (forall t, 2 <= t <= 15 / 4 -> moving 1 0 t = t - 2) /\
@@ -481,7 +626,7 @@ Proof.
   rewrite S_INR in *. lra.
 Qed.
 
-(* Claim fft/gap-twice: Gavel's total is less than twice that of any schedule of n such jobs. *)
+(* Claim fft/gap-twice (1 of 2): Gavel's total is less than twice that of any schedule of n such jobs. *)
 Theorem gap_below_two n G busy C : (2 <= n)%nat -> least_gavel n G -> schedule_2 n busy ->
   (forall j, (j < n)%nat -> completes busy j (C j)) -> G < 2 * sum n C.
 Proof.
@@ -502,8 +647,8 @@ Proof.
   - intros; apply moving_completes.
 Qed.
 
-(* Claim fft/gap-twice: with more such jobs Gavel's total can be up to twice as large as that of the optimum: there are
-   schedules of any large number of jobs for which the quotient is above 2 - eps. *)
+(* Claim fft/gap-twice (2 of 2): with more such jobs Gavel's total can be up to twice as large as that of the optimum:
+   there are schedules of any large number of jobs for which the quotient is above 2 - eps. *)
 Theorem gap_twice eps : 0 < eps -> exists N, forall n, (N <= n)%nat -> exists G busy C,
   least_gavel n G /\ schedule_2 n busy /\ (forall j, (j < n)%nat -> completes busy j (C j)) /\
   (2 - eps) * sum n C < G.
@@ -832,7 +977,7 @@ Definition largest_order (order : list nat) : Prop :=
   Permutation order (seq 0 n) /\ StronglySorted (fun j l => d l <= d j) order.
 Definition powers_of_two : Prop := forall j, j < n -> exists e, d j = 2 ^ e.
 (* Every job can use every type with enough GPUs. *)
-Hypothesis usable : forall j i, j < n -> i < k -> d j <= Y i -> can j i.
+Definition uses_every_type : Prop := forall j i, j < n -> i < k -> d j <= Y i -> can j i.
 
 Lemma place_all_last order j : place_all (order ++ [j]) = placed (place_all order) j.
 Proof. unfold place_all. now rewrite fold_left_app. Qed.
@@ -856,10 +1001,10 @@ Proof.
     [now left|subst; right; now left].
 Qed.
 
-Lemma place_all_packing order : NoDup order -> (forall j, In j order -> j < n) ->
+Lemma place_all_packing order : uses_every_type -> NoDup order -> (forall j, In j order -> j < n) ->
   packing n k Y d can (place_all order).
 Proof.
-  induction order as [|j order IH] using rev_ind; intros ND In_n; [apply empty_packing|].
+  intros Every. induction order as [|j order IH] using rev_ind; intros ND In_n; [apply empty_packing|].
   assert (Out : ~ In j order).
   { intros H. apply NoDup_remove_2 in ND. apply ND. now rewrite app_nil_r. }
   assert (P : packing n k Y d can (place_all order)).
@@ -867,7 +1012,7 @@ Proof.
   assert (J : j < n) by (apply In_n, in_or_app; right; now left).
   rewrite place_all_last. unfold placed. destruct find as [i|] eqn:F; [|auto].
   apply find_some in F as (I & Room). apply in_seq in I. apply Nat.leb_le in Room.
-  apply moved_waiting; auto; [lia|apply usable; lia|]. intros; now apply not_placed.
+  apply moved_waiting; auto; [lia|apply Every; lia|]. intros; now apply not_placed.
 Qed.
 
 (* The GPUs of type i in use by gangs of at least D GPUs. *)
@@ -918,11 +1063,11 @@ Proof.
 Qed.
 
 (* With the largest first all jobs run, or the bound is attained for the smallest D of a job that waits. *)
-Lemma largest_first_used order : powers_of_two -> largest_order order ->
+Lemma largest_first_used order : uses_every_type -> powers_of_two -> largest_order order ->
   used n k d (place_all order) = nsum n d \/
   exists j, j < n /\ used n k d (place_all order) = nsum k (fun i => d j * (Y i / d j)) + small (d j).
 Proof.
-  intros Pow (Perm & Sort). set (x := place_all order).
+  intros Every Pow (Perm & Sort). set (x := place_all order).
   assert (ND : NoDup order) by (apply (Permutation_NoDup (Permutation_sym Perm)), seq_NoDup).
   assert (In_n : forall j, In j order <-> j < n).
   { intros j. split; intros H.
@@ -953,7 +1098,7 @@ Proof.
   assert (Out1 : ~ In j l1) by (intros H; apply NoDup_remove_2 in ND; apply ND, in_or_app; now left).
   assert (Out2 : ~ In j l2) by (intros H; apply NoDup_remove_2 in ND; apply ND, in_or_app; now right).
   assert (P1 : packing n k Y d can (place_all l1)).
-  { apply place_all_packing.
+  { apply place_all_packing; [auto| |].
     - apply NoDup_remove_1 in ND. clear - ND. induction l1; [constructor|]. inversion ND; subst.
       constructor; auto. intros H; apply H1, in_or_app; now left.
     - intros a A. apply In_n. rewrite Order. apply in_or_app; now left. }
@@ -999,29 +1144,29 @@ Qed.
 
 (* Claim fft/largest-first-powers: the largest gangs first, each on the first type with room, use K* GPUs where all
    demands are powers of two and every job can use every type with enough GPUs. *)
-Theorem largest_first_powers order : powers_of_two -> largest_order order ->
+Theorem largest_first_powers order : uses_every_type -> powers_of_two -> largest_order order ->
   packing n k Y d can (place_all order) /\ most n k Y d can (used n k d (place_all order)).
 Proof.
-  intros Pow Ord.
+  intros Every Pow Ord.
   assert (P : packing n k Y d can (place_all order)).
-  { destruct Ord as (Perm & _). apply place_all_packing.
+  { destruct Ord as (Perm & _). apply place_all_packing; [auto| |].
     - apply (Permutation_NoDup (Permutation_sym Perm)), seq_NoDup.
     - intros j J. apply (Permutation_in _ Perm), in_seq in J. lia. }
   split; [auto|]. split; [eauto|]. intros y Py.
-  destruct (largest_first_used order Pow Ord) as [->|(j & J & ->)].
+  destruct (largest_first_used order Every Pow Ord) as [->|(j & J & ->)].
   - rewrite used_by_jobs. apply nsum_le; intros j J. pose proof (one_type _ _ _ _ _ _ Py j J). nia.
   - destruct (Pow j J) as (e & E). apply used_bound; eauto.
 Qed.
 
 (* Claim fft/eq-7-powers: the printed K(t) = min(sum_i Y_i, sum_j d_j) can be met where all demands are powers of two,
    every Y_i is a multiple of the largest demand, and every job can use every type. *)
-Theorem eq_7_powers D : powers_of_two -> (exists j, j < n /\ d j = D) -> (forall j, j < n -> d j <= D) ->
-  (forall i, i < k -> Nat.divide D (Y i)) ->
+Theorem eq_7_powers D : uses_every_type -> powers_of_two ->
+  (exists j, j < n /\ d j = D) -> (forall j, j < n -> d j <= D) -> (forall i, i < k -> Nat.divide D (Y i)) ->
   exists x, packing n k Y d can x /\ Nat.min (nsum k Y) (nsum n d) <= used n k d x.
 Proof.
-  intros Pow (m & M & <-) Most Mult. destruct largest_order_exists as (order & Ord).
+  intros Every Pow (m & M & <-) Most Mult. destruct largest_order_exists as (order & Ord).
   exists (place_all order). split; [now apply largest_first_powers|].
-  destruct (largest_first_used order Pow Ord) as [->|(j & J & ->)]; [lia|].
+  destruct (largest_first_used order Every Pow Ord) as [->|(j & J & ->)]; [lia|].
   enough (nsum k Y = nsum k (fun i => d j * (Y i / d j))) by lia.
   apply nsum_ext; intros i I. destruct (Pow j J) as (e & E).
   assert (Dj : Nat.divide (d j) (Y i)).
@@ -1043,13 +1188,13 @@ Qed.
 Example largest_first_powers_met : can_be_met largest_first_powers.
 Proof.
   intros H. destruct three_gangs as (Pow & Ord).
-  exact (H 3%nat 2%nat (fun i => 3 + i)%nat _ (fun _ _ => True) (fun _ _ _ _ _ => I) _ Pow Ord).
+  exact (H 3%nat 2%nat (fun i => 3 + i)%nat _ (fun _ _ => True) _ (fun _ _ _ _ _ => I) Pow Ord).
 Qed.
 
 Example eq_7_powers_met : can_be_met eq_7_powers.
 Proof.
   intros H. destruct three_gangs as (Pow & _).
-  apply (H 3%nat 2%nat (fun i => i * 4)%nat _ (fun _ _ => True) (fun _ _ _ _ _ => I) 4%nat Pow).
+  apply (H 3%nat 2%nat (fun i => i * 4)%nat _ (fun _ _ => True) 4%nat (fun _ _ _ _ _ => I) Pow).
   - exists 2%nat. split; [lia|reflexivity].
   - intros j J. change 4%nat with (2 ^ 2)%nat. apply Nat.pow_le_mono_r; lia.
   - intros i _. now exists i.
@@ -1237,7 +1382,8 @@ Definition counted (u : nat) : R := Rmin (served k theta x (a + u)) (Rmax 0 (W -
 Definition truncated (T : nat) : R := sum T (fun u => INR u * (counted u / W)).
 
 (* Claim fft/eq-2-truncated: equation (2) is a lower bound of the completion time if the last round counts only the
-   remaining work w. As printed it is larger by C (theta - w) / W, with theta of that round. *)
+   remaining work w. As printed it is larger by C (theta - w) / W, with theta of that round. A complete job does not
+   run. *)
 Theorem eq_2_truncated C T : 0 < W -> (forall i, (i < k)%nat -> 0 <= theta i) -> completion C ->
   (forall u i, (C < u)%nat -> (i < k)%nat -> x (a + u)%nat i = O) -> (C < T)%nat ->
   let w := W - work_before C in
@@ -1714,7 +1860,8 @@ Qed.
 Definition fft_schedule (c : nat -> nat -> nat -> R) (x : nat -> table) : Prop :=
   forall t, fft_plan n k Y d (can_run x t) (c t) (x t).
 
-(* Claim fft/thm-4.2-packed: the plans of FFT, for any costs, satisfy the condition. *)
+(* Claim fft/work-conserving: in no round of a schedule of FFT, for any costs, a waiting job fits on the idle GPUs. So
+   thm_4_2_packed holds for it. *)
 Theorem fft_is_packed c x : jobs_valid -> fft_schedule c x -> schedule x /\ packed x.
 Proof.
   intros Valid F. split.
@@ -1972,14 +2119,11 @@ Proof.
   f_equal. unfold Rdiv. ring.
 Qed.
 
-(* Claim fft/units-normalised: with theta_j^i / W_j in place of theta_j^i in rho_j theta_j^i and in equation (5), and
-   1 in place of W_j there, the plans of FFT do not depend on the unit of work: W_j and theta_j^i of all jobs may be
-   multiplied by the same u > 0. *)
-Theorem units_normalised own_part s x :
-  normalised_run n k Y d a (fun j => u * W j) (fun j i => u * theta j i) memory_suffices own_part s x <->
+Lemma units_irrelevant own_part s x :
+  normalised_run n k Y d a W' theta' memory_suffices own_part s x <->
   normalised_run n k Y d a W theta memory_suffices own_part s x.
 Proof.
-  fold W' theta'. unfold normalised_run, fft_run, fft_schedule, can_run. rewrite scaled_present, scaled_fair.
+  unfold normalised_run, fft_run, fft_schedule, can_run. rewrite scaled_present, scaled_fair.
   enough (E : forall fair, run_costs n k d a W' theta' fair W' s x = run_costs n k d a W theta fair W s x)
     by (rewrite E; reflexivity).
   intros fair. do 3 (apply functional_extensionality; intro). unfold run_costs, coefficient, phi.
@@ -1989,6 +2133,15 @@ Proof.
 Qed.
 
 End OtherUnit.
+
+(* Claim fft/units-normalised: with theta_j^i / W_j in place of theta_j^i in rho_j theta_j^i and in equation (5), and
+   1 in place of W_j there, the plans of FFT do not depend on the unit of work: W_j and theta_j^i of all jobs may be
+   multiplied by the same u > 0. *)
+Theorem units_normalised n k Y d a W theta memory_suffices u own_part s x : 0 < u ->
+  (normalised_run n k Y d a (fun j => u * W j) (fun j i => u * theta j i) memory_suffices own_part s x <->
+  normalised_run n k Y d a W theta memory_suffices own_part s x).
+Proof. intros U. now apply units_irrelevant. Qed.
+
 
 (* Two jobs of one round on one GPU, which run one after the other. *)
 Definition in_turn : nat -> table := fun t => only t.
@@ -2072,5 +2225,5 @@ Qed.
 
 Example units_normalised_met : can_be_met units_normalised.
 Proof.
-  intros H. exact (H 2%nat 1%nat one one at_start ones unit_speed enough 3 ltac:(lra) true (fun _ _ _ _ => 0) in_turn).
+  intros H. exact (H 2%nat 1%nat one one at_start ones unit_speed enough 3 true (fun _ _ _ _ => 0) in_turn ltac:(lra)).
 Qed.

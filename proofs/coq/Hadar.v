@@ -1571,24 +1571,16 @@ Fixpoint as_printed (m j : nat) (w : list (nat * state)) (g : state) : list (nat
       end
   end.
 
-Lemma held_append w j x h r : held (w ++ [(j, x)]) h r = (held w h r + x h r)%nat.
-Proof.
-  induction w as [|p w IH]; [cbn; unfold plus; lia|].
-  change (snd p h r + held (w ++ [(j, x)]) h r = snd p h r + held w h r + x h r)%nat. lia.
-Qed.
-
 (* Claim hadar/algorithm-2-skips: as printed, Algorithm 2 runs no job, for all jobs, servers and prices > 0, whatever
    FIND_ALLOC returns. *)
-Theorem algorithm_2_skips g : (forall r, (r < types)%nat -> 0 < low r <= high r) -> as_printed jobs 0 [] g = [].
+Theorem algorithm_2_skips g : (forall r, (r < types)%nat -> 0 < low r) -> as_printed jobs 0 [] g = [].
 Proof.
-  intros Pos. cut (forall m j w g, as_printed m j w g = w); [auto|].
-  induction m as [|m IH]; intros j w g'; cbn [as_printed]; [auto|].
+  intros Pos. cut (forall m j g, as_printed m j [] g = []); [auto|].
+  induction m as [|m IH]; intros j g'; cbn [as_printed]; [auto|].
   destruct (full g'); [auto|]. destruct (find_alloc j g') as [x|]; [|auto].
-  rewrite !IH. destruct Rlt_dec as [Less|]; [exfalso|auto]. revert Less. apply Rle_not_lt.
-  apply sum_le; intros h Hh; apply sum_le; intros r Hr. specialize (Pos r Hr). rewrite held_append.
-  assert (K : price_in g' h r <= price_in (plus g' x) h r).
-  { apply price_le; [auto|apply pos_INR|]. apply le_INR. unfold plus. lia. }
-  apply Rmult_le_compat; [left; now apply price_pos|apply pos_INR|exact K|apply le_INR; lia].
+  rewrite IH. destruct Rlt_dec as [Less|]; [exfalso|auto]. revert Less. apply Rle_not_lt.
+  apply sum_le; intros h Hh; apply sum_le; intros r Hr. cbn [held fold_right]. rewrite Rmult_0_r.
+  apply Rmult_le_pos; [left; now apply price_pos, Pos|apply pos_INR].
 Qed.
 
 Variable utility_with : nat -> state -> R.      (* U_j(f_js - a_j) of job j with these GPUs *)
@@ -1645,7 +1637,7 @@ Proof.
 Qed.
 
 (* Claim hadar/algorithm-2-payoffs: with payoffs compared, and null meaning that this job is skipped, the recursion
-   finds the best of all decisions to take or skip. *)
+   finds the best of all decisions to take or skip. FIND_ALLOC returns free GPUs, at least one. *)
 Theorem algorithm_2_payoffs g : finds_free_gpus ->
   (exists selected, by_payoff jobs 0 g = decided_by selected jobs 0 g) /\
   forall selected, fst (decided_by selected jobs 0 g) <= fst (by_payoff jobs 0 g).
@@ -1745,7 +1737,7 @@ Proof.
 Qed.
 
 (* Claim hadar/thm-1-states: Algorithm 2 has at most sum_{i=0}^n min {2^i, prod (c_h^r + 1)} states for n jobs: for
-   fixed servers their number is linear in n. *)
+   fixed servers their number is linear in n. FIND_ALLOC returns free GPUs. *)
 Theorem thm_1_states skips g : finds_free_gpus -> within g ->
   (exists states, (length states <= state_bound)%nat /\ forall i x, In (i, x) (calls skips jobs 0 g) ->
     exists x', In (i, x') states /\ forall h r, (h < servers)%nat -> (r < types)%nat -> x' h r = x h r) /\
@@ -2578,174 +2570,175 @@ Proof. intros H. exact (H 1 Rlt_0_1). Qed.
 
 (* -- Algorithm 1 round by round ------------------------------------------------------------------------------------ *)
 
-(* Line 4 of Algorithm 1: in each round Algorithm 2, with payoffs compared, plans the jobs in the queue anew. Here there
-   is one GPU, and job j arrives in slot j, needs two slots, and has the utility 2 - 1 / (j + 1). *)
-Definition newer_job (j : nat) : job_data := Job 1 2 j (fun _ => 1) (fun _ => 2 - / INR (S j)).
-(* eqs. (6), (7), with the least eta that the proof of Theorem 2 allows: Sum c / min_j (t_j^max W_j) *)
-Definition newest_U_max (n : nat) : R := largest n (fun j => utility (newer_job j) 0).
-Definition newest_U_min (n : nat) : R := printed_U_min (S n) 1 n newer_job 1 (1 / 2).
+(* Line 4 of Algorithm 1: in each round Algorithm 2 plans the jobs in the queue anew. Here there are one GPU and n
+   slots, and all jobs arrive in the first one: job 0 needs all slots and has the utility 2; n others need one slot and
+   have the utility 1. *)
+Definition slots_needed (n j : nat) : nat := match j with O => n | _ => 1%nat end.
+Definition long_first (n j : nat) : job_data :=
+  Job 1 (INR (slots_needed n j)) 0 (fun _ => 1) (fun _ => match j with O => 2 | _ => 1 end).
+(* eqs. (6), (7), with the least eta that the proof of Theorem 2 allows: Sum c / min_j (t_j^max W_j) = 1 *)
+Definition long_U_max (n : nat) : R := largest (S n) (fun j => utility (long_first n j) 0).
+Definition long_U_min (n : nat) : R := printed_U_min n 1 (S n) (long_first n) 1 1.
 
 Section Rounds.
-Variable n : nat.       (* jobs; there are n + 1 slots *)
+Variable n : nat.           (* slots; there are n + 1 jobs *)
+(* Jobs in the order of arrival take a GPU where the payoff is positive; else the recursion with payoffs compared. *)
+Variable in_order : bool.
 
-Let payoff_of (j : nat) (g x : state) : R :=
-  payoff_in 1 1 (fun _ _ => 1%nat) (fun _ => newest_U_min n) (fun _ => newest_U_max n)
-    (fun j _ => utility (newer_job j) 0) j g x.
+Let utility_now (j : nat) (x : state) : R := utility (long_first n j) 0.
+Definition payoff_of (j : nat) (g x : state) : R :=
+  payoff_in 1 1 (fun _ _ => 1%nat) (fun _ => long_U_min n) (fun _ => long_U_max n) utility_now j g x.
 Definition one : state := fun _ _ => 1%nat.
-(* FIND_ALLOC in round t for jobs in the queue; ran j is the number of slots in which job j ran so far. *)
+(* FIND_ALLOC in round t for jobs in the queue that can complete; ran j is the number of slots in which job j ran. *)
 Definition find_one (t : nat) (ran : nat -> nat) (j : nat) (g : state) : option state :=
-  if (j <=? t) && (ran j <? 2) && (g 0 0 =? 0)%nat then if Rlt_dec 0 (payoff_of j g one) then Some one else None
-  else None.
+  if (ran j <? slots_needed n j) && (t + (slots_needed n j - ran j) <=? n) && (g 0 0 =? 0)%nat
+  then if Rlt_dec 0 (payoff_of j g one) then Some one else None else None.
 Definition planned (t : nat) (ran : nat -> nat) : list (nat * state) :=
-  snd (by_payoff 1 1 (fun _ _ => 1%nat) (find_one t ran) (fun _ => newest_U_min n) (fun _ => newest_U_max n)
-    (fun j _ => utility (newer_job j) 0) n 0 (fun _ _ => 0%nat)).
+  let low := fun _ : nat => long_U_min n in let high := fun _ : nat => long_U_max n in
+  snd (if in_order
+    then decided_by 1 1 (fun _ _ => 1%nat) (find_one t ran) low high utility_now (fun _ => true) (S n) 0 (fun _ _ => O)
+    else by_payoff 1 1 (fun _ _ => 1%nat) (find_one t ran) low high utility_now (S n) 0 (fun _ _ => O)).
 (* Slots in which each job ran before round t. *)
 Fixpoint ran_before (t : nat) : nat -> nat :=
   match t with
   | O => fun _ => O
   | S t => fun j => (ran_before t j + if existsb (fun p => fst p =? j)%nat (planned t (ran_before t)) then 1 else 0)%nat
   end.
-(* The utility of all jobs that complete within the n + 1 slots. *)
-Definition rounds_ALG : R := sum n (fun j => if 2 <=? ran_before (S n) j then utility (newer_job j) 0 else 0).
+(* The utility of all jobs that complete within the n slots. *)
+Definition rounds_ALG : R :=
+  sum (S n) (fun j => if slots_needed n j <=? ran_before n j then utility (long_first n j) 0 else 0).
 End Rounds.
 
-Lemma newer_job_utility j : 1 <= 2 - / INR (S j) < 2.
+Lemma long_prices n : (2 <= n)%nat -> long_U_min n = / (2 * INR n) /\ long_U_max n = 2.
 Proof.
-  pose proof (pos_INR j). rewrite S_INR. assert (0 < / (INR j + 1)) by (apply Rinv_0_lt_compat; lra).
-  assert (/ (INR j + 1) <= 1) by (rewrite <- Rinv_1; apply Rinv_le_contravar; lra). lra.
-Qed.
-
-Lemma newest_prices n : (0 < n)%nat -> newest_U_min n = 1 / 4 /\ 1 <= newest_U_max n <= 2.
-Proof.
-  intros N. split; [|split].
-  - unfold newest_U_min, printed_U_min.
-    assert (Two : forall j, t_max 1 newer_job 1 j = 2).
+  intros N. assert (N0 : 2 <= INR n) by (replace 2 with (INR 2) by (cbn; ring); now apply le_INR). split.
+  - unfold long_U_min, printed_U_min.
+    set (f := fun j => utility (long_first n j) (n - 1 - arrival (long_first n j)) /
+      (t_max 1 (long_first n) 1 j * INR (workers (long_first n j)))).
+    assert (Max : forall j, t_max 1 (long_first n) 1 j = INR (slots_needed n j)).
     { intros j. unfold t_max. cbn. destruct (Rlt_dec 0 1); [|lra]. destruct (Rlt_dec 0 0); [lra|].
-      replace (2 / (1 * 1 * 1)) with (IZR 2) by field. rewrite (ceiling_unique (IZR 2) 2); lra. }
-    set (f := fun j => utility (newer_job j) (S n - 1 - arrival (newer_job j)) /
-      (t_max 1 newer_job 1 j * INR (workers (newer_job j)))).
-    assert (F : forall j, f j = (2 - / INR (S j)) / 2).
-    { intros j. unfold f. rewrite Two. cbn [utility newer_job workers]. change (INR 1) with 1. field.
-      apply not_0_INR. lia. }
-    assert (First : f 0%nat = 1 / 2) by (rewrite F; cbn; field).
-    destruct (least_positive_spec n f) as (_ & L & E). destruct (L 0%nat N) as (P & Le); [lra|].
-    destruct (E P) as (j & _ & Ej). rewrite F in Ej. pose proof (newer_job_utility j). fold f. lra.
-  - apply Rle_trans with (utility (newer_job 0) 0); [cbn; lra|].
-    now apply (largest_ge n (fun j => utility (newer_job j) 0)).
-  - apply largest_le; [lra|]. intros j _. cbn [utility newer_job]. pose proof (newer_job_utility j). lra.
+      set (s := slots_needed n j). replace (INR s / (1 * 1 * 1)) with (INR s) by field. rewrite INR_IZR_INZ.
+      rewrite (ceiling_unique _ (Z.of_nat s)); [reflexivity|lra]. }
+    assert (F : forall j, f j = match j with O => 2 / INR n | _ => 1 end).
+    { intros j. unfold f. rewrite Max. destruct j; cbn [utility long_first workers slots_needed];
+        change (INR 1) with 1; field; lra. }
+    assert (Two : 0 < 2 / INR n <= 1).
+    { split; [apply Rdiv_lt_0_compat; lra|]. apply Rmult_le_reg_r with (INR n); [lra|].
+      unfold Rdiv. rewrite Rmult_assoc, Rinv_l; lra. }
+    destruct (least_positive_spec (S n) f) as (_ & L & E).
+    destruct (L 0%nat) as (P & Le); [lia|rewrite F; lra|]. destruct (E P) as (j & _ & Ej).
+    assert (least_positive (S n) f = 2 / INR n) as ->; [|field; lra].
+    rewrite F in Ej, Le. destruct j; lra.
+  - apply (largest_at (S n) (fun j => utility (long_first n j) 0) 0); [lia|cbn; lra|].
+    intros j _. destruct j; cbn; lra.
 Qed.
 
-(* The plan of a round is the newest job alone, as long as no job is complete. *)
-Lemma newest_planned n t ran : (0 < n)%nat -> (forall j, (j < n)%nat -> (ran j < 2)%nat) ->
-  planned n t ran = [(Nat.min t (n - 1), one)].
+(* In each round the long job runs alone. *)
+Lemma long_planned n in_order t ran : (2 <= n)%nat -> (t < n)%nat -> ran 0%nat = t ->
+  planned n in_order t ran = [(0%nat, one)].
 Proof.
-  intros N Ran. destruct (newest_prices n N) as (Low & _). set (new := Nat.min t (n - 1)).
-  set (rec := by_payoff 1 1 (fun _ _ => 1%nat) (find_one n t ran) (fun _ => newest_U_min n) (fun _ => newest_U_max n)
-    (fun j _ => utility (newer_job j) 0)).
-  assert (Pay : forall j, payoff_in 1 1 (fun _ _ => 1%nat) (fun _ => newest_U_min n) (fun _ => newest_U_max n)
-    (fun j _ => utility (newer_job j) 0) j (fun _ _ => 0%nat) one = 2 - / INR (S j) - 1 / 4).
-  { intros j. unfold payoff_in, cost_of, price_in. cbn [sum utility newer_job]. change (INR 0) with 0.
-    rewrite price_zero, Low. unfold one. change (INR 1) with 1. ring. }
-  assert (Full : forall m j, rec m j (plus (fun _ _ => 0%nat) one) = (0, [])) by (intros [|m] j; reflexivity).
-  assert (Found : forall j, (j < n)%nat -> find_one n t ran j (fun _ _ => 0%nat) = if j <=? t then Some one else None).
-  { intros j Hj. unfold find_one. destruct (Nat.leb_spec j t); [|reflexivity]. specialize (Ran j Hj).
-    destruct (Nat.ltb_spec (ran j) 2); [|lia]. cbn [andb Nat.eqb]. rewrite Pay. pose proof (newer_job_utility j).
+  intros N T Ran. destruct (long_prices n N) as (Low & _). set (start := fun _ _ : nat => 0%nat).
+  assert (N0 : 2 <= INR n) by (replace 2 with (INR 2) by (cbn; ring); now apply le_INR).
+  assert (Low0 : 0 < long_U_min n < 1).
+  { rewrite Low. split; [apply Rinv_0_lt_compat; lra|]. rewrite <- Rinv_1. apply Rinv_lt_contravar; lra. }
+  assert (Pay : forall j, payoff_of n j start one = utility (long_first n j) 0 - long_U_min n).
+  { intros j. unfold payoff_of, payoff_in, cost_of, price_in, start. cbn [sum]. change (INR 0) with 0.
+    rewrite price_zero. unfold one. change (INR 1) with 1. ring. }
+  assert (First : find_one n t ran 0 start = Some one).
+  { unfold find_one. rewrite Ran. cbn [slots_needed]. destruct (Nat.ltb_spec t n); [|lia].
+    destruct (Nat.leb_spec (t + (n - t)) n); [|lia]. cbn [andb start Nat.eqb]. rewrite Pay. cbn [utility long_first].
     destruct Rlt_dec; [auto|lra]. }
-  assert (After : forall m j, (j + m = n)%nat -> (t < j)%nat -> rec m j (fun _ _ => 0%nat) = (0, [])).
-  { induction m as [|m IH]; intros j E Hj; [reflexivity|]. cbn [rec by_payoff]. fold rec.
-    change (full 1 1 (fun _ _ => 1%nat) (fun _ _ => 0%nat)) with false. rewrite Found by lia.
-    destruct (Nat.leb_spec j t); [lia|]. apply IH; lia. }
-  assert (Rec : forall m j, (j + m = n)%nat -> (j <= new)%nat -> rec m j (fun _ _ => 0%nat) =
-    (2 - / INR (S new) - 1 / 4, [(new, one)])).
-  { induction m as [|m IH]; intros j E Hj; [lia|]. unfold rec. cbn [by_payoff]. fold rec.
-    change (full 1 1 (fun _ _ => 1%nat) (fun _ _ => 0%nat)) with false. cbv iota. rewrite Found by lia.
-    destruct (Nat.leb_spec j t); [|lia]. rewrite Full, Pay. cbn [fst snd].
-    destruct (Nat.eq_dec j new) as [->|Ne].
-    - assert (Rest : rec m (S new) (fun _ _ => 0%nat) = (0, [])).
-      { destruct (Nat.lt_ge_cases t (S new)); [apply After; lia|]. replace m with 0%nat by lia. reflexivity. }
-      rewrite Rest. cbn [fst]. pose proof (newer_job_utility new). destruct Rle_dec; [|lra]. now rewrite Rplus_0_r.
-    - rewrite IH by lia. cbn [fst]. destruct Rle_dec as [Le|]; [exfalso|auto].
-      assert (/ INR (S new) < / INR (S j)); [|lra]. apply Rinv_lt_contravar; [|apply lt_INR; lia].
-      apply Rmult_lt_0_compat; apply lt_0_INR; lia. }
-  unfold planned. fold rec. rewrite Rec by lia. reflexivity.
+  assert (Busy : forall j, find_one n t ran j (plus start one) = None).
+  { intros j. unfold find_one. now rewrite andb_false_r. }
+  unfold planned. fold start. set (low := fun _ : nat => long_U_min n). set (high := fun _ : nat => long_U_max n).
+  set (now := fun (j : nat) (_ : state) => utility (long_first n j) 0).
+  assert (Later : forall m j, decided_by 1 1 (fun _ _ => 1%nat) (find_one n t ran) low high now (fun _ => true) m j
+    (plus start one) = (0, [])).
+  { induction m as [|m IH]; intros j; [reflexivity|]. cbn [decided_by]. rewrite Busy. apply IH. }
+  destruct in_order.
+  - cbn [decided_by]. rewrite First, Later. reflexivity.
+  - set (rec := by_payoff 1 1 (fun _ _ => 1%nat) (find_one n t ran) low high now).
+    assert (Full : forall m j, rec m j (plus start one) = (0, [])) by (intros [|m] j; reflexivity).
+    assert (Others : forall m j, fst (rec m (S j) start) <= 1 - long_U_min n).
+    { induction m as [|m IH]; intros j; [cbn; lra|]. unfold rec. cbn [by_payoff]. fold rec.
+      change (full 1 1 (fun _ _ => 1%nat) start) with false. cbv iota.
+      destruct (find_one n t ran (S j) start) as [x|] eqn:E; [|apply IH].
+      assert (x = one) as ->.
+      { unfold find_one in E. destruct (_ && _); [|discriminate]. destruct Rlt_dec; congruence. }
+      destruct Rle_dec; [|apply IH]. cbn [fst]. rewrite Full. cbn [fst].
+      pose proof (Pay (S j)) as P. unfold payoff_of in P. fold low high now in P. rewrite P. cbn. lra. }
+    unfold rec at 1. cbn [by_payoff]. fold rec. change (full 1 1 (fun _ _ => 1%nat) start) with false. cbv iota.
+    rewrite First, Full. cbn [fst snd]. pose proof (Pay 0%nat) as P. unfold payoff_of in P. fold low high now in P.
+    rewrite P. cbn [utility long_first]. specialize (Others n 0%nat). destruct Rle_dec; [reflexivity|lra].
 Qed.
 
-Lemma ran_once n t j : (0 < n)%nat -> (t <= n)%nat -> (j < n)%nat -> ran_before n t j = if j <? t then 1%nat else 0%nat.
+Lemma long_runs n in_order t j : (2 <= n)%nat -> (t <= n)%nat ->
+  ran_before n in_order t j = match j with O => t | _ => 0%nat end.
 Proof.
-  intros N. revert j. induction t as [|t IH]; intros j Ht Hj; [reflexivity|]. cbn [ran_before].
-  rewrite newest_planned, IH; [|lia|auto|auto|].
-  - cbn [existsb fst]. rewrite Nat.min_l by lia.
-    destruct (Nat.eqb_spec t j); destruct (Nat.ltb_spec j t); destruct (Nat.ltb_spec j (S t)); cbn; lia.
-  - intros i Hi. rewrite IH by lia. destruct Nat.ltb; lia.
+  intros N. revert j. induction t as [|t IH]; intros j T; [now destruct j|]. cbn [ran_before].
+  rewrite long_planned, IH by (auto; try lia; now rewrite IH by lia). destruct j; cbn; lia.
 Qed.
 
-(* Job j runs in slots j and j + 1 if j is even, else never. *)
-Definition in_pairs (j : nat) : allocation := fun t _ _ =>
-  if Nat.even j && ((t =? j) || (t =? S j))%nat then 1%nat else 0%nat.
+(* The short jobs run, one in each slot. *)
+Definition short_jobs_run (j : nat) : allocation := fun t _ _ => if Nat.eqb j (S t) then 1%nat else 0%nat.
+Definition is_short (j : nat) : bool := negb (j =? 0)%nat.
 
-Lemma pairs_feasible n : p1 (S n) 1 1 (fun _ _ => 1%nat) n newer_job 1 in_pairs Nat.even.
+Lemma short_jobs_feasible n : p1 n 1 1 (fun _ _ => 1%nat) (S n) (long_first n) 1 short_jobs_run is_short.
 Proof.
-  assert (G : forall j t, gang 1 1 (in_pairs j) t = if Nat.even j && ((t =? j) || (t =? S j))%nat then 1 else 0).
-  { intros j t. unfold gang, in_pairs. cbn [sum]. destruct (_ && _); cbn; ring. }
+  assert (G : forall j t, gang 1 1 (short_jobs_run j) t = if Nat.eqb j (S t) then 1 else 0).
+  { intros j t. unfold gang, short_jobs_run. cbn [sum]. destruct Nat.eqb; cbn; ring. }
   split.
-  - intros j Hj. destruct (Nat.even j) eqn:Even; [split; [|split]|].
-    + assert (B : forall t, bottleneck 1 1 newer_job j (in_pairs j) t * gang 1 1 (in_pairs j) t * 1 =
-        (if Nat.eqb t j then 1 else 0) + (if Nat.eqb t (S j) then 1 else 0)).
-      { intros t. rewrite G, Even. cbn [andb]. unfold bottleneck, runs_on, in_pairs. rewrite Even. cbn.
-        destruct (Nat.eqb_spec t j); destruct (Nat.eqb_spec t (S j)); try lia; cbn;
-          destruct Rlt_dec; cbn; lra. }
-      unfold work. rewrite (sum_ext (S n) _ _ (fun t _ => B t)), sum_plus, !sum_at by lia. cbn. lra.
-    + intros t _. rewrite G. destruct (_ && _); [right|left]; reflexivity.
-    + intros t h r _ Ht. cbn in Ht. unfold in_pairs. rewrite Even. cbn [andb].
-      destruct (Nat.eqb_spec t j); [lia|]. destruct (Nat.eqb_spec t (S j)); [lia|reflexivity].
-    + intros t h r _. unfold in_pairs. now rewrite Even.
-  - intros t h r _. apply Rle_trans with (sum n (fun j => if Nat.eqb j (2 * Nat.div2 t) then 1 else 0)).
-    + apply sum_le; intros j _. unfold in_pairs.
-      destruct (Nat.eqb_spec j (2 * Nat.div2 t)) as [_|N]; [destruct (_ && _); cbn; lra|].
-      destruct (Nat.even j) eqn:Even; cbn [andb]; [|cbn; lra]. apply Nat.even_spec in Even as (i & ->).
-      destruct (Nat.eqb_spec t (2 * i)) as [->|]; [exfalso; apply N; now rewrite Nat.div2_double|].
-      destruct (Nat.eqb_spec t (S (2 * i))) as [->|]; [exfalso; apply N; now rewrite Nat.div2_succ_double|]. cbn. lra.
-    + destruct (Nat.lt_ge_cases (2 * Nat.div2 t) n); [rewrite sum_at by auto; cbn; lra|].
-      rewrite sum_zero; [cbn; lra|]. intros i Hi. destruct (Nat.eqb_spec i (2 * Nat.div2 t)); [lia|auto].
+  - intros [|j] Hj; [now intros t h r _|]. cbn [is_short Nat.eqb negb]. split; [|split].
+    + assert (B : forall t, bottleneck 1 1 (long_first n) (S j) (short_jobs_run (S j)) t *
+        gang 1 1 (short_jobs_run (S j)) t * 1 = if Nat.eqb t j then 1 else 0).
+      { intros t. rewrite G. unfold bottleneck, runs_on, short_jobs_run. cbn. rewrite (Nat.eqb_sym t).
+        destruct (Nat.eqb_spec j t); cbn; destruct Rlt_dec; cbn; lra. }
+      unfold work. rewrite (sum_ext n _ _ (fun t _ => B t)), sum_at by lia. cbn. lra.
+    + intros t _. rewrite G. destruct Nat.eqb; [right|left]; reflexivity.
+    + intros t h r _ T. cbn in T. lia.
+  - intros t h r (T & _). rewrite (sum_ext (S n) _ (fun j => if Nat.eqb j (S t) then 1 else 0)).
+    + rewrite sum_at by lia. cbn; lra.
+    + intros j _. unfold short_jobs_run. now destruct Nat.eqb.
 Qed.
 
 (* Refutes hadar/thm-2-rounds: if jobs are planned anew in each round, line 4, OPT / ALG is not at most a constant times
-   max(1, ln (U_max / U_min)), even if Algorithm 2 compares payoffs. *)
+   max(1, ln (U_max / U_min)), both for jobs in the order of arrival and for Algorithm 2 with payoffs compared, and
+   although D_0 <= OPT / 2. *)
 Theorem thm_2_rounds K : exists n v admitted,
-  p1 (S n) 1 1 (fun _ _ => 1%nat) n newer_job 1 v admitted /\ 0 < rounds_ALG n /\
-  K * Rmax 1 (ln (newest_U_max n / newest_U_min n)) * rounds_ALG n < p1_value (S n) 1 1 n newer_job v admitted.
+  p1 n 1 1 (fun _ _ => 1%nat) (S n) (long_first n) 1 v admitted /\
+  let value := p1_value n 1 1 (S n) (long_first n) v admitted in
+  total n 1 1 (fun _ _ _ => long_U_min n * INR 1) <= value / 2 /\
+  forall in_order, 0 < rounds_ALG n in_order /\
+    K * Rmax 1 (ln (long_U_max n / long_U_min n)) * rounds_ALG n in_order < value.
 Proof.
-  set (half := S (Z.to_nat (up (6 * Rabs K)))). exists (half * 2)%nat, in_pairs, Nat.even.
-  set (n := (half * 2)%nat). assert (N : (0 < n)%nat) by (unfold n, half; lia). split; [apply pairs_feasible|].
-  destruct (newest_prices n N) as (Low & High).
-  assert (ALG1 : rounds_ALG n = 2 - / INR (S (n - 1))).
-  { unfold rounds_ALG. rewrite <- (sum_at n (n - 1) (2 - / INR (S (n - 1)))) by lia. apply sum_ext; intros j Hj.
-    cbn [ran_before].
-    rewrite newest_planned, ran_once by (auto; intros; rewrite ran_once by lia; destruct Nat.ltb; lia).
-    destruct (Nat.ltb_spec j n); [|lia]. cbn [existsb fst]. rewrite Nat.min_r by lia. rewrite (Nat.eqb_sym j).
-    destruct (Nat.eqb_spec (n - 1) j) as [<-|]; reflexivity. }
-  pose proof (newer_job_utility (n - 1)) as B. rewrite <- ALG1 in B. split; [lra|].
-  assert (Alpha : Rmax 1 (ln (newest_U_max n / newest_U_min n)) <= 3).
-  { apply Rmax_lub; [lra|]. rewrite <- (ln_exp 3). rewrite Low. set (x := newest_U_max n / (1 / 4)).
-    assert (X : 0 < x <= 8) by (unfold x; lra). assert (E : 8 <= exp 3).
-    { replace 3 with (1 + 1 + 1) by ring. rewrite !exp_plus. pose proof (exp_ineq1_le 1). nra. }
-    destruct (Rle_lt_or_eq_dec x (exp 3)) as [L| ->]; [lra|left; apply ln_increasing; lra|lra]. }
-  assert (OPT : INR half <= p1_value (S n) 1 1 n newer_job in_pairs Nat.even).
-  { unfold p1_value, n. rewrite sum_blocks. rewrite <- (Rmult_1_r (INR half)), <- sum_const. apply sum_le; intros i _.
-    cbn [sum]. rewrite Nat.add_0_r.
-    replace (Nat.even (i * 2)) with true by (symmetry; apply Nat.even_spec; exists i; lia).
-    replace (Nat.even (i * 2 + 1)) with false by (rewrite Nat.add_1_r, Nat.even_succ, Nat.odd_mul, andb_false_r; auto).
-    unfold utility_of. cbn [utility newer_job]. pose proof (newer_job_utility (i * 2)). lra. }
-  assert (Half : 6 * Rabs K < INR half).
-  { unfold half. rewrite S_INR, INR_IZR_INZ, Z2Nat.id.
-    - destruct (archimed (6 * Rabs K)). lra.
-    - apply le_IZR. destruct (archimed (6 * Rabs K)). pose proof (Rabs_pos K). lra. }
-  pose proof (Rabs_pos K). pose proof (Rle_abs K). set (alpha := Rmax 1 _) in *.
-  assert (1 <= alpha) by apply Rmax_l.
-  assert (K * alpha * rounds_ALG n <= Rabs K * (alpha * rounds_ALG n)).
-  { rewrite Rmult_assoc. apply Rmult_le_compat_r; [apply Rmult_le_pos; lra|auto]. }
-  assert (alpha * rounds_ALG n <= 3 * 2) by (apply Rmult_le_compat; lra).
-  assert (Rabs K * (alpha * rounds_ALG n) <= Rabs K * (3 * 2)) by (apply Rmult_le_compat_l; lra). lra.
+  set (q := S (S (Z.to_nat (up (8 * Rabs K))))). assert (Q2 : (2 <= q)%nat) by (unfold q; lia).
+  assert (Q : 8 * Rabs K < INR q).
+  { destruct (archimed (8 * Rabs K)) as (Up & _). unfold q. rewrite !S_INR, INR_IZR_INZ, Z2Nat.id; [lra|].
+    apply le_IZR. pose proof (Rabs_pos K). lra. }
+  exists (q * q)%nat, short_jobs_run, is_short. set (n := (q * q)%nat). split; [apply short_jobs_feasible|].
+  assert (N : (2 <= n)%nat) by (unfold n; nia). assert (Nq : INR n = INR q * INR q) by apply mult_INR.
+  assert (Q0 : 2 <= INR q) by (replace 2 with (INR 2) by (cbn; ring); now apply le_INR).
+  destruct (long_prices n N) as (Low & High).
+  assert (Value : p1_value n 1 1 (S n) (long_first n) short_jobs_run is_short = INR n).
+  { unfold p1_value. rewrite (sum_ext (S n) _ (fun j => 1 - if Nat.eqb j 0 then 1 else 0)).
+    - rewrite sum_minus, sum_const, sum_at, S_INR by lia. ring.
+    - intros [|j] _; cbn; ring. }
+  cbv zeta. rewrite Value. split.
+  { unfold total. cbn [sum]. rewrite sum_const, Low. change (INR 1) with 1. rewrite Nq.
+    replace (INR q * INR q * (0 + (0 + / (2 * (INR q * INR q)) * 1))) with (1 / 2) by (field; lra). nra. }
+  intros in_order. assert (ALG2 : rounds_ALG n in_order = 2).
+  { unfold rounds_ALG. rewrite <- (sum_at (S n) 0 2) by lia. apply sum_ext; intros j _.
+    rewrite long_runs by lia. destruct j; cbn [slots_needed]; [|reflexivity]. now rewrite Nat.leb_refl. }
+  rewrite ALG2. split; [lra|].
+  assert (Alpha : Rmax 1 (ln (long_U_max n / long_U_min n)) <= 4 * INR q).
+  { apply Rmax_lub; [lra|]. rewrite High, Low, Nq.
+    replace (2 / / (2 * (INR q * INR q))) with (2 * INR q * (2 * INR q)) by (field; lra). rewrite ln_mult by lra.
+    assert (ln (2 * INR q) < 2 * INR q); [|lra]. rewrite <- (ln_exp (2 * INR q)) at 2.
+    apply ln_increasing; [lra|]. pose proof (exp_ineq1_le (2 * INR q)). lra. }
+  set (alpha := Rmax 1 _) in *. assert (1 <= alpha) by apply Rmax_l. pose proof (Rle_abs K). pose proof (Rabs_pos K).
+  assert (K * alpha <= Rabs K * (4 * INR q)).
+  { apply Rle_trans with (Rabs K * alpha); [apply Rmult_le_compat_r|apply Rmult_le_compat_l]; lra. }
+  rewrite Nq. assert (8 * Rabs K * INR q < INR q * INR q) by (apply Rmult_lt_compat_r; lra). lra.
 Qed.
 
 Example thm_2_rounds_met : can_be_met thm_2_rounds.
@@ -2833,8 +2826,8 @@ Proof.
     [left; now apply (INR_eq _ 0)|right; now apply INR_eq].
 Qed.
 
-(* Claim hadar/fig-1-fewest: with whole gangs over any types six rounds are the fewest, as many as Gavel takes, with
-   every gang on one type, and at most 5 of the 6 GPUs are in use at once. *)
+(* Claim hadar/fig-1-fewest: with whole gangs over any types six rounds are the fewest, as with every gang on one type,
+   and at most 5 of the 6 GPUs are in use at once. *)
 Theorem fig_1_fewest :
   (forall rounds v, example_feasible rounds v -> (6 <= rounds)%nat /\
     forall t, (t < rounds)%nat -> sum 3 (fun j => gang 1 3 (v j) t) <= 5) /\
@@ -2978,17 +2971,20 @@ Definition estimated (pmi batch_size pcie_scaling model_weight dataset_size : R)
   pmi * batch_size * pcie_scaling / (model_weight * dataset_size).
 
 (* Claims hadar/eq-10-speedups, hadar/eq-10-terms: the estimate of (10) rises with PMI, batch size and PCIe scaling, and
-   falls with the weight of the model and the size of the data. The ratio of the estimates on two nodes is the same for
-   all jobs, so no factors give the speeds of the example in section II-A. With PMI = sqrt(TFLOPS / GB) or
-   TFLOPS / sqrt(GB), more memory lowers the estimate. *)
+   falls with the weight of the model and the size of the data. The ratio of the estimates on two nodes, and their
+   order, are the same for all jobs, so no factors give the speeds of the example in section II-A. With PMI =
+   sqrt(TFLOPS / GB) or TFLOPS / sqrt(GB), more TFLOPS raise the estimate, and more memory lowers it. *)
 Theorem eq_10 :
   (forall p p' b b' s s' m m' d d', 0 < p <= p' -> 0 < b <= b' -> 0 < s <= s' -> 0 < m' <= m -> 0 < d' <= d ->
     estimated p b s m d <= estimated p' b' s' m' d' /\
     (p < p' \/ b < b' \/ s < s' \/ m' < m \/ d' < d -> estimated p b s m d < estimated p' b' s' m' d')) /\
   (forall p s p' s' b m d b' m' d', 0 < p' -> 0 < s' -> 0 < b -> 0 < m -> 0 < d -> 0 < b' -> 0 < m' -> 0 < d' ->
-    estimated p b s m d / estimated p' b s' m d = estimated p b' s m' d' / estimated p' b' s' m' d') /\
+    estimated p b s m d / estimated p' b s' m d = estimated p b' s m' d' / estimated p' b' s' m' d' /\
+    (estimated p b s m d < estimated p' b s' m d <-> estimated p b' s m' d' < estimated p' b' s' m' d')) /\
   (forall p s b m d, (forall i, 0 < p i /\ 0 < s i /\ 0 < b i /\ 0 < m i /\ 0 < d i) ->
     ~ forall j r, (j < 3)%nat -> (r < 3)%nat -> estimated (p r) (b j) (s r) (m j) (d j) = example_speed j r) /\
+  (forall tflops tflops' memory, 0 < tflops < tflops' -> 0 < memory ->
+    sqrt (tflops / memory) < sqrt (tflops' / memory) /\ tflops / sqrt memory < tflops' / sqrt memory) /\
   (forall tflops memory memory', 0 < tflops -> 0 < memory < memory' ->
     sqrt (tflops / memory') < sqrt (tflops / memory) /\ tflops / sqrt memory' < tflops / sqrt memory).
 Proof.
@@ -2996,7 +2992,12 @@ Proof.
     0 < p' -> 0 < s' -> 0 < b -> 0 < m -> 0 < d -> 0 < b' -> 0 < m' -> 0 < d' ->
     estimated p b s m d / estimated p' b s' m d = estimated p b' s m' d' / estimated p' b' s' m' d').
   { intros. unfold estimated. field. lra. }
-  split; [|split; [exact Ratio|split]].
+  assert (Order : forall p s p' s' b m d, 0 < b -> 0 < m -> 0 < d ->
+    (estimated p b s m d < estimated p' b s' m d <-> p * s < p' * s')).
+  { intros p s p' s' b m d B M D. assert (F : 0 < b / (m * d)) by (apply Rdiv_lt_0_compat; nra).
+    assert (E : forall u v, estimated u b v m d = u * v * (b / (m * d))) by (intros; unfold estimated; field; lra).
+    rewrite !E. split; intros L; [now apply Rmult_lt_reg_r in L|now apply Rmult_lt_compat_r]. }
+  split; [|split; [|split; [|split]]].
   - intros p p' b b' s s' m m' d d' Hp Hb Hs Hm Hd. unfold estimated.
     assert (N0 : 0 < p * b) by nra. assert (N1 : p * b <= p' * b') by (apply Rmult_le_compat; lra).
     assert (N2 : p * b * s <= p' * b' * s') by (apply Rmult_le_compat; lra).
@@ -3015,10 +3016,15 @@ Proof.
       destruct Cases as [C|C].
       * apply Rlt_le_trans with (p' * b' * s' * / (m * d)); [now apply Rmult_lt_compat_r|apply Rmult_le_compat_l; lra].
       * apply Rle_lt_trans with (p' * b' * s' * / (m * d)); [apply Rmult_le_compat_r; lra|apply Rmult_lt_compat_l; lra].
+  - intros. split; [now apply Ratio|]. now rewrite !Order.
   - intros p s b m d Pos E. destruct (Pos 0%nat) as (P0 & S0 & B0 & M0 & D0), (Pos 2%nat) as (P2 & S2 & B2 & M2 & D2).
     pose proof (Ratio (p 0%nat) (s 0%nat) (p 2%nat) (s 2%nat) (b 0%nat) (m 0%nat) (d 0%nat)
       (b 2%nat) (m 2%nat) (d 2%nat) P2 S2 B0 M0 D0 B2 M2 D2) as R0.
     rewrite !E in R0 by lia. cbn in R0. lra.
+  - intros f f' g F G. assert (0 < / g) by now apply Rinv_0_lt_compat.
+    assert (0 < / sqrt g) by now apply Rinv_0_lt_compat, sqrt_lt_R0.
+    split; [|apply Rmult_lt_compat_r; lra].
+    apply sqrt_lt_1; [left; apply Rdiv_lt_0_compat; lra|left; apply Rdiv_lt_0_compat; lra|apply Rmult_lt_compat_r; lra].
   - intros f g g' F G. split.
     + apply sqrt_lt_1; [left; apply Rdiv_lt_0_compat; lra|left; apply Rdiv_lt_0_compat; lra|].
       apply Rmult_lt_compat_l; [auto|]. apply Rinv_lt_contravar; nra.
@@ -3093,16 +3099,17 @@ Qed.
 
 (* Refutes hadar/thm-3-second-job: on three equal nodes, with jobs of six rounds on one node, CRU_1^1 < CRU_1^2 and
    CRU_1^2 < CRU_1^3 for one job, on any nodes; but CRU_2^2 < CRU_2^3 fails for two jobs, as two copies of each can keep
-   all nodes busy in all rounds, and no copies keep them busier. *)
+   all nodes busy in all of four rounds, the fewest for any copies, and no copies keep them busier. *)
 Theorem thm_3_second_job :
   (forall p1 p2 p3 m1 m2 m3, count 3 p1 = 1 -> count 3 p2 = 2 -> count 3 p3 = 3 ->
     takes_rounds 3 (fun _ => 1) 6 (always p1) m1 -> takes_rounds 3 (fun _ => 1) 6 (always p2) m2 ->
     takes_rounds 3 (fun _ => 1) 6 (always p3) m3 ->
     CRU 3 (fun _ => 1) 6 (always p1) m1 < CRU 3 (fun _ => 1) 6 (always p2) m2 < CRU 3 (fun _ => 1) 6 (always p3) m3) /\
-  (exists f m, batch_run 3 (fun _ => 1) 2 2 (fun _ => 6) f m /\ CRU_jobs 3 (fun _ => 1) 2 (fun _ => 6) f m = 1) /\
+  (exists f, batch_run 3 (fun _ => 1) 2 2 (fun _ => 6) f 4 /\ CRU_jobs 3 (fun _ => 1) 2 (fun _ => 6) f 4 = 1) /\
+  (forall x f m, batch_run 3 (fun _ => 1) 2 x (fun _ => 6) f m -> (4 <= m)%nat) /\
   (forall f m, batch_run 3 (fun _ => 1) 2 3 (fun _ => 6) f m -> CRU_jobs 3 (fun _ => 1) 2 (fun _ => 6) f m <= 1).
 Proof.
-  split; [|split].
+  split; [|split; [|split]].
   - assert (H : forall p x m, count 3 p = IZR x -> (0 < x)%Z -> ceiling (6 / IZR x) = (6 / x)%Z ->
       takes_rounds 3 (fun _ => 1) 6 (always p) m ->
       CRU 3 (fun _ => 1) 6 (always p) m = IZR x * (6 / IZR x) / (3 * IZR (6 / x))).
@@ -3115,7 +3122,7 @@ Proof.
     intros p1 p2 p3 m1 m2 m3 C1 C2 C3 T1 T2 T3.
     rewrite (H p1 1%Z m1), (H p2 2%Z m2), (H p3 3%Z m3); auto; try lia; try (apply ceiling_unique; cbn; lra).
     change (6 / 1)%Z with 6%Z. change (6 / 2)%Z with 3%Z. change (6 / 3)%Z with 2%Z. lra.
-  - exists in_turn, 4%nat.
+  - exists in_turn.
     assert (C : forall j t, (j < 2)%nat -> capacity_of 3 (fun _ => 1) (running_job in_turn j) t =
       if Bool.eqb (Nat.even t) (Nat.eqb j 0) then 2 else 1).
     { intros j t Hj. unfold capacity_of, running_job, in_turn. cbn [sum]. destruct j as [|[|j]]; [| |lia];
@@ -3155,6 +3162,18 @@ Proof.
       { intros j Hj. apply full_round. split; [rewrite C by auto; destruct Bool.eqb; lra|]. now apply (L j Hj t). }
       cbn [sum]. rewrite !B by lia. unfold running_job, in_turn. destruct (Nat.even t);
         destruct i as [|[|[|i]]]; try lia; cbn; lra.
+  - intros x f m (_ & Left). set (left := left_of 3 (fun _ => 1) (fun _ => 6) f) in *.
+    assert (Round : forall t, sum 2 (fun j => left j t) - 3 <= sum 2 (fun j => left j (S t))).
+    { intros t. unfold left, left_of. cbn [left_after]. fold (left_of 3 (fun _ => 1) (fun _ => 6) f) left.
+      rewrite sum_minus. enough (sum 2 (fun j => sum 3 (done_in 3 (fun _ => 1) (running_job f j) t (left j t))) <= 3)
+        by (unfold left, left_of in *; lra).
+      rewrite sum_swap. apply Rle_trans with (sum 3 (fun _ => 1)); [|cbn; lra]. apply sum_le; intros i _.
+      rewrite (sum_ext 2 _ (fun j => busy_time 3 (fun _ => 1) 6 (running_job f j) t i)).
+      - apply busy_jobs with (w := fun _ => 6). lra.
+      - intros j _. unfold busy_time, left, left_of, Rdiv. now rewrite Rinv_1, Rmult_1_r. }
+    assert (All : forall t, 12 - 3 * INR t <= sum 2 (fun j => left j t)).
+    { induction t as [|t IH]; [cbn; unfold left, left_of; cbn; lra|]. specialize (Round t). rewrite S_INR. lra. }
+    specialize (All m). rewrite sum_zero in All by auto. apply INR_le. cbn. lra.
   - intros f m (Run & Left). apply CRU_jobs_at_most_1; [lia| |intros; lra].
     destruct m; [|lia]. specialize (Left 0%nat ltac:(lia)). cbn in Left. lra.
 Qed.

@@ -458,8 +458,8 @@ Proof.
   apply Rmult_le_reg_r with (sum n pi); [exact S|]. unfold Rdiv. field_simplify; lra.
 Qed.
 
-(* Claim oef/weights-fair: cooperative OEF is envy-free and gives the sharing incentive, both in proportion to the
-   weights. Job types are virtual users with a part of the weight of their user: see job_types_fair. *)
+(* Claim oef/weights-fair (1 of 2): cooperative OEF is envy-free and gives the sharing incentive, both in proportion to
+   the weights. *)
 Theorem weights_fair pi w x : weights pi -> nonneg w -> cooperative pi w x ->
   envy_free pi w x /\ sharing_incentive pi w x.
 Proof. intros Pi W C. split; [now apply cooperative_envy_free|now apply cooperative_sharing]. Qed.
@@ -486,7 +486,7 @@ Proof.
   specialize (All l Hl). lra.
 Qed.
 
-(* Who has more than its part of the level can give something to everybody. *)
+(* A user with more than its part of the level can give something to all users. *)
 Lemma spread pi w y t a : weights pi -> positive w -> 0 <= t -> feasible y ->
   (forall l, (l < n)%nat -> t * pi l <= rate w y l) -> (a < n)%nat -> t * pi a < rate w y a ->
   exists s z, t < s /\ level pi w z s.
@@ -558,8 +558,8 @@ Proof.
   - exists x. split; [exact F|split; [now apply E|]]. intros y Fy Ry. rewrite <- !T. apply Max; [exact Fy|now apply E].
 Qed.
 
-(* Claim oef/largest-total-pareto: the largest sum of throughputs, with positive weights, is Pareto-efficient; also if
-   every user must have at least a given throughput g_l. *)
+(* Claim oef/largest-total-pareto (1 of 2): the largest sum of throughputs, with positive weights, is Pareto-efficient
+   if every user must have at least a given throughput g_l. *)
 Theorem largest_sum_pareto c g w x : weights c -> largest_sum c g w x -> pareto_efficient w x.
 Proof.
   intros C (_ & G & Max) y Fy All.
@@ -571,7 +571,7 @@ Proof.
   apply Rmult_eq_reg_l with (c l); [lra|]. specialize (C l Hl). lra.
 Qed.
 
-(* Claim oef/largest-total-pareto: the same without given throughputs, eq. (4). *)
+(* Claim oef/largest-total-pareto (2 of 2): the same without given throughputs, eq. (4). *)
 Theorem largest_total_pareto c w x : weights c -> feasible x ->
   (forall z, feasible z -> weighted_sum c w z <= weighted_sum c w x) -> pareto_efficient w x.
 Proof.
@@ -664,9 +664,7 @@ Proof.
   - intros l _. unfold rate. rewrite dot_give. ring.
 Qed.
 
-(* Claim oef/eq-7-corrected: in every optimum of cooperative OEF in which the slowest user has GPUs of a type on which
-   some user is faster, w_1.x_1 = w_1.x_l for some other user l; with weights pi_l w_1.x_1 = pi_1 w_1.x_l. *)
-Theorem slowest_envy_tight : cooperative pi w x ->
+Lemma envy_tight : cooperative pi w x ->
   exists l, (0 < l < n)%nat /\ pi l * rate w x 0 = pi 0%nat * dot k (w 0%nat) (x l).
 Proof.
   intros (_ & EF & Max). apply NNPP. intros None. destruct others_weight as (N & P).
@@ -703,9 +701,7 @@ Proof.
   - unfold Rdiv. nra.
 Qed.
 
-(* Claim oef/eq-8-corrected: in every optimum of the largest total under the sharing incentive in which the slowest
-   user has GPUs of a type on which some user is faster, it has exactly its part of the cluster. *)
-Theorem slowest_sharing_tight : largest_sharing_total pi w x -> rate w x 0 = dot k (w 0%nat) m * (pi 0%nat / sum n pi).
+Lemma sharing_tight : largest_sharing_total pi w x -> rate w x 0 = dot k (w 0%nat) m * (pi 0%nat / sum n pi).
 Proof.
   intros (_ & SI & Max). destruct others_weight as (N & P). set (u := rate w x 0).
   set (g := dot k (w 0%nat) m * (pi 0%nat / sum n pi)).
@@ -722,6 +718,18 @@ Proof.
 Qed.
 
 End Slowest.
+
+(* Claim oef/eq-7-corrected: in every optimum of cooperative OEF in which the slowest user has GPUs of a type on which
+   some user is faster, w_1.x_1 = w_1.x_l for some other user l; with weights pi_l w_1.x_1 = pi_1 w_1.x_l. *)
+Theorem slowest_envy_tight pi w x : weights pi -> nonneg w -> slowest_with_better w x -> cooperative pi w x ->
+  exists l, (0 < l < n)%nat /\ pi l * rate w x 0 = pi 0%nat * dot k (w 0%nat) (x l).
+Proof. intros Pi W S C. apply envy_tight; auto. apply C. Qed.
+
+(* Claim oef/eq-8-corrected: in every optimum of the largest total under the sharing incentive in which the slowest
+   user has GPUs of a type on which some user is faster, it has exactly its part of the cluster. *)
+Theorem slowest_sharing_tight pi w x : weights pi -> nonneg w -> slowest_with_better w x ->
+  largest_sharing_total pi w x -> rate w x 0 = dot k (w 0%nat) m * (pi 0%nat / sum n pi).
+Proof. intros Pi W S O. apply sharing_tight; auto. apply O. Qed.
 
 (* -- Prices that prove the largest level -- *)
 
@@ -827,12 +835,15 @@ Proof.
 Qed.
 
 (* Claim oef/thm-5.4-weighted-mean: whatever one user a reports, (1 - lambda) t' + lambda u <= t^*, where t' is the
-   level after the report, u the true throughput of a, and lambda the price of its row at true speedups. *)
-Theorem report_weighted_mean pi w r x t y s a p lambda : noncooperative pi w x t -> noncooperative pi r y s ->
-  (a < n)%nat -> (forall l j, (l < n)%nat -> (j < k)%nat -> l <> a -> r l j = w l j) -> level_prices pi w t p lambda ->
-  (1 - lambda a * pi a) * s + lambda a * rate w y a <= t.
+   level after the report, u the true throughput of a, and lambda the price of its row at true speedups; with weights
+   (1 - lambda pi_a) t' + lambda u <= t^*. Such prices exist. *)
+Theorem report_weighted_mean pi w r x t y s a : weights pi -> nonneg w -> noncooperative pi w x t ->
+  noncooperative pi r y s -> (a < n)%nat -> (forall l j, (l < n)%nat -> (j < k)%nat -> l <> a -> r l j = w l j) ->
+  (exists p lambda, level_prices pi w t p lambda) /\
+  forall p lambda, level_prices pi w t p lambda -> (1 - lambda a * pi a) * s + lambda a * rate w y a <= t.
 Proof.
-  intros _ ((F & R) & _) Ha Honest Prices. pose proof (level_prices_bound pi w t p lambda y Prices F) as B.
+  intros Pi W X ((F & R) & _) Ha Honest. split; [apply (level_prices_exist pi w x); auto; lia|].
+  intros p lambda Prices. pose proof (level_prices_bound pi w t p lambda y Prices F) as B.
   destruct Prices as (_ & _ & One & _).
   rewrite (sum_ext n _ (fun l => s * (lambda l * pi l) +
     if Nat.eqb l a then lambda a * rate w y a - s * (lambda a * pi a) else 0)) in B.
@@ -948,8 +959,7 @@ Qed.
 
 Example slowest_envy_tight_met : can_be_met slowest_envy_tight.
 Proof.
-  intros H. refine (H _ _ _ _ _ _ (equal_weights 2) (sample_nonneg 2 ltac:(lia)) sample_optimum_feasible
-    sample_slowest _).
+  intros H. refine (H _ _ _ _ _ _ (equal_weights 2) (sample_nonneg 2 ltac:(lia)) sample_slowest _).
   split; [apply sample_optimum_feasible|split].
   - intros l i Hl Hi. each l; each i; unfold sample, sample_optimum; calculate.
   - intros y F E. shares_of_two F. pose proof (E 0%nat 1%nat ltac:(lia) ltac:(lia)). clear E.
@@ -958,8 +968,7 @@ Qed.
 
 Example slowest_sharing_tight_met : can_be_met slowest_sharing_tight.
 Proof.
-  intros H. refine (H _ _ _ _ _ _ (equal_weights 2) (sample_nonneg 2 ltac:(lia)) sample_optimum_feasible
-    sample_slowest _).
+  intros H. refine (H _ _ _ _ _ _ (equal_weights 2) (sample_nonneg 2 ltac:(lia)) sample_slowest _).
   split; [apply sample_optimum_feasible|split].
   - intros l Hl. each l; unfold sample, sample_optimum; calculate.
   - intros y F E. shares_of_two F. pose proof (E 0%nat ltac:(lia)). clear E.
@@ -1010,7 +1019,7 @@ Proof.
   exact (H _ _ _ _ _ (one_two_weights 2) (sample_nonneg 2 ltac:(lia)) X).
 Qed.
 
-(* Two types: nobody has GPUs of the first type and a larger ratio than somebody with GPUs of the second type. *)
+(* Two types: no user with GPUs of the first type has a larger ratio than a user with GPUs of the second type. *)
 Lemma two_types_efficient n m w x : positive n 2 w -> feasible n 2 m x -> (forall j, (j < 2)%nat -> used n x j = m j) ->
   (forall l h, (l < n)%nat -> (h < n)%nat -> 0 < x l 0%nat -> 0 < x h 1%nat ->
     w l 1%nat * w h 0%nat <= w h 1%nat * w l 0%nat) -> pareto_efficient n 2 m w x.
@@ -1287,9 +1296,7 @@ Qed.
 Lemma dot_apart v x i : dot k v (apart x i) = / count (owner i) * dot k v (x (owner i)).
 Proof. apply dot_scal. Qed.
 
-(* Claim oef/weights-cooperative: cooperative OEF with weights has the same total as with copies of every user,
-   in number its weight; weights may be rational: integer numbers of copies times a scale. *)
-Theorem weights_as_copies w x y : cooperative n k m pi w x -> cooperative N k m equal (fun i => w (owner i)) y ->
+Lemma copies_total w x y : cooperative n k m pi w x -> cooperative N k m equal (fun i => w (owner i)) y ->
   total n k w x = total N k (fun i => w (owner i)) y.
 Proof.
   intros (Fx & Ex & Mx) (Fy & Ey & My). set (v := fun i => w (owner i)) in *.
@@ -1314,9 +1321,7 @@ Proof.
     rewrite !Rmult_assoc. apply Rmult_le_compat_l; lra.
 Qed.
 
-(* Claim oef/weights-noncooperative: non-cooperative OEF with weights has the same level as with copies of every
-   user, in number its weight (scale 1), and the level times the scale otherwise. *)
-Theorem level_as_copies w x t y s : noncooperative n k m pi w x t ->
+Lemma copies_level w x t y s : noncooperative n k m pi w x t ->
   noncooperative N k m equal (fun i => w (owner i)) y s -> s = scale * t.
 Proof.
   intros ((Fx & Rx) & Mx) ((Fy & Ry) & My). set (v := fun i => w (owner i)) in *. apply Rle_antisym.
@@ -1362,9 +1367,7 @@ Proof.
   apply sum_ext; intros; unfold Rdiv; ring.
 Qed.
 
-(* Claim oef/job-types-split-envy: under cooperative OEF users with several job types do not envy each other's GPUs
-   if those are split evenly among the job types; with weights pi_b w_a.x_a >= pi_a w_a.x_b. *)
-Theorem job_types_envy_free w x a b : cooperative N k m type_weight w x -> (a < n)%nat -> (b < n)%nat ->
+Lemma types_envy_free w x a b : cooperative N k m type_weight w x -> (a < n)%nat -> (b < n)%nat ->
   pi a * split_worth w a (together x b) <= pi b * user_rate w x a.
 Proof.
   intros (_ & EF & _) Ha Hb. rewrite split_worth_scaled. unfold user_rate. rewrite <- !sum_of_scal.
@@ -1381,20 +1384,12 @@ Proof.
   rewrite <- sum_of_all, (sum_ext n _ pi) in S by (intros; now apply sum_of_type_weight). exact S.
 Qed.
 
-(* Claim oef/job-types-split-sharing: under cooperative OEF users with several job types have at least the throughput
-   of their part of the cluster, split evenly among the job types. *)
-Theorem job_types_sharing w x a : nonneg N k w -> cooperative N k m type_weight w x -> (a < n)%nat ->
+Lemma types_sharing w x a : nonneg N k w -> cooperative N k m type_weight w x -> (a < n)%nat ->
   pi a / sum n pi * split_worth w a m <= user_rate w x a.
 Proof.
   intros W C Ha. rewrite split_worth_scaled. unfold user_rate. rewrite <- !sum_of_scal. apply sum_of_le; intros i Hi Oi.
   pose proof (job_type_sharing w x i W C Hi) as S. unfold type_weight in S. rewrite Oi in S. unfold Rdiv in *. lra.
 Qed.
-
-(* Claim oef/weights-fair: cooperative OEF is envy-free and gives the sharing incentive, both in proportion to the
-   weights. Job types are virtual users with a part of the weight of their user. *)
-Theorem job_types_fair w x : nonneg N k w -> cooperative N k m type_weight w x -> envy_free N k type_weight w x /\
-  forall i, (i < N)%nat -> dot k (w i) m * (pi (owner i) / count (owner i) / sum n pi) <= rate k w x i.
-Proof. intros W C. split; [apply C|]. intros i Hi. now apply job_type_sharing. Qed.
 
 End JobTypes.
 
@@ -1432,9 +1427,7 @@ Proof.
   - specialize (Mx z u Z). lra.
 Qed.
 
-(* Claim oef/false-types-over: a user a that divides its weight among its true job type and false types, w'' >= w_a,
-   does not gain under non-cooperative OEF; it runs its jobs on the GPUs of all its types. *)
-Theorem false_types pi rho w r x t y s a : weights n pi -> nonneg n k w ->
+Lemma false_types_lose pi rho w r x t y s a : weights n pi -> nonneg n k w ->
   (forall b, (b < n)%nat -> sum_of b rho = pi b) ->
   (forall i j, (i < N)%nat -> (j < k)%nat -> owner i = a -> w a j <= r i j) ->
   (forall i j, (i < N)%nat -> (j < k)%nat -> owner i <> a -> r i j = w (owner i) j) ->
@@ -1449,6 +1442,55 @@ Proof.
 Qed.
 
 End Owners.
+
+(* Claim oef/weights-cooperative: cooperative OEF with weights has the same total as with copies of every user,
+   in number its weight; weights may be rational: integer numbers of copies times a scale. *)
+Theorem weights_as_copies n k m N owner pi scale w x y : (forall i, (i < N)%nat -> (owner i < n)%nat) -> 0 < scale ->
+  (forall a, (a < n)%nat -> 0 < count N owner a /\ pi a = scale * count N owner a) ->
+  cooperative n k m pi w x -> cooperative N k m equal (fun i => w (owner i)) y ->
+  total n k w x = total N k (fun i => w (owner i)) y.
+Proof. intros O S C. now apply (copies_total n k m N owner O pi scale S C). Qed.
+
+(* Claim oef/weights-noncooperative: non-cooperative OEF with weights has the same level as with copies of every
+   user, in number its weight (scale 1), and the level times the scale otherwise. *)
+Theorem level_as_copies n k m N owner pi scale w x t y s : (forall i, (i < N)%nat -> (owner i < n)%nat) -> 0 < scale ->
+  (forall a, (a < n)%nat -> 0 < count N owner a /\ pi a = scale * count N owner a) ->
+  noncooperative n k m pi w x t -> noncooperative N k m equal (fun i => w (owner i)) y s -> s = scale * t.
+Proof. intros O S C. now apply (copies_level n k m N owner O pi scale S C). Qed.
+
+(* Claim oef/job-types-split-envy: under cooperative OEF users with several job types do not envy each other's GPUs
+   if those are split evenly among the job types; with weights pi_b w_a.x_a >= pi_a w_a.x_b. *)
+Theorem job_types_envy_free n k m N owner pi w x a b : (forall c, (c < n)%nat -> 0 < count N owner c) ->
+  cooperative N k m (type_weight N owner pi) w x -> (a < n)%nat -> (b < n)%nat ->
+  pi a * split_worth k N owner w a (together N owner x b) <= pi b * user_rate k N owner w x a.
+Proof. intros Some. now apply (types_envy_free n k m N owner pi Some). Qed.
+
+(* Claim oef/job-types-split-sharing: under cooperative OEF users with several job types have at least the throughput
+   of their part of the cluster, split evenly among the job types. *)
+Theorem job_types_sharing n k m N owner pi w x a : (forall i, (i < N)%nat -> (owner i < n)%nat) -> weights n pi ->
+  (forall c, (c < n)%nat -> 0 < count N owner c) -> nonneg N k w -> cooperative N k m (type_weight N owner pi) w x ->
+  (a < n)%nat -> pi a / sum n pi * split_worth k N owner w a m <= user_rate k N owner w x a.
+Proof. intros O Pi Some. now apply (types_sharing n k m N owner O pi Pi Some). Qed.
+
+(* Claim oef/weights-fair (2 of 2): cooperative OEF with job types, virtual users that divide the weight of their user
+   evenly, is envy-free and gives the sharing incentive, both in proportion to the weights. *)
+Theorem job_types_fair n k m N owner pi w x : (forall i, (i < N)%nat -> (owner i < n)%nat) -> weights n pi ->
+  (forall c, (c < n)%nat -> 0 < count N owner c) -> nonneg N k w -> cooperative N k m (type_weight N owner pi) w x ->
+  envy_free N k (type_weight N owner pi) w x /\
+  forall i, (i < N)%nat -> dot k (w i) m * (pi (owner i) / count N owner (owner i) / sum n pi) <= rate k w x i.
+Proof.
+  intros O Pi Some W C. split; [apply C|]. intros i Hi. now apply (job_type_sharing n k m N owner O pi Pi Some).
+Qed.
+
+(* Claim oef/false-types-over: a user a that divides its weight among its true job type and false types, w'' >= w_a,
+   does not gain under non-cooperative OEF; it runs its jobs on the GPUs of all its types. *)
+Theorem false_types n k m N owner pi rho w r x t y s a : (forall i, (i < N)%nat -> (owner i < n)%nat) ->
+  weights n pi -> nonneg n k w -> (forall b, (b < n)%nat -> sum_of N owner b rho = pi b) ->
+  (forall i j, (i < N)%nat -> (j < k)%nat -> owner i = a -> w a j <= r i j) ->
+  (forall i j, (i < N)%nat -> (j < k)%nat -> owner i <> a -> r i j = w (owner i) j) ->
+  noncooperative n k m pi w x t -> noncooperative N k m rho r y s -> (a < n)%nat ->
+  rate k w (together N owner y) a <= rate k w x a.
+Proof. intros O. now apply (false_types_lose n k m N owner O). Qed.
 
 (* Three virtual users of two users: two of the second one, or two of the first one. *)
 Definition second_twice (i : nat) : nat := match i with O => 0 | _ => 1 end.
@@ -1475,7 +1517,7 @@ Example weights_as_copies_met : can_be_met weights_as_copies.
 Proof.
   intros H. destruct (sample_cooperative 2 one_two) as (x & X); [lia|].
   destruct (cooperative_exists 3 2 one_each equal second_copied second_copied_nonneg (one_each_nonneg 2)) as (y & Y).
-  exact (H _ _ _ _ second_twice second_twice_owned _ 1 Rlt_0_1 second_twice_copies _ _ _ X Y).
+  exact (H _ _ _ _ second_twice _ 1 _ _ _ second_twice_owned Rlt_0_1 second_twice_copies X Y).
 Qed.
 
 Example level_as_copies_met : can_be_met level_as_copies.
@@ -1485,7 +1527,7 @@ Proof.
   - apply equal_weights.
   - apply second_copied_nonneg.
   - apply one_each_nonneg.
-  - exact (H _ _ _ _ second_twice second_twice_owned _ 1 Rlt_0_1 second_twice_copies _ _ _ _ _ X Y).
+  - exact (H _ _ _ _ second_twice _ 1 _ _ _ _ _ second_twice_owned Rlt_0_1 second_twice_copies X Y).
 Qed.
 
 Lemma first_types_cooperative : exists x, cooperative 3 2 one_each (type_weight 3 first_twice equal) sample x.
@@ -1494,20 +1536,20 @@ Proof. now apply sample_cooperative. Qed.
 Example job_types_envy_free_met : can_be_met job_types_envy_free.
 Proof.
   intros H. destruct first_types_cooperative as (x & X).
-  apply (H _ _ _ _ first_twice _ first_twice_some _ _ 0%nat 1%nat X); lia.
+  apply (H _ _ _ _ first_twice _ _ _ 0%nat 1%nat first_twice_some X); lia.
 Qed.
 
 Example job_types_sharing_met : can_be_met job_types_sharing.
 Proof.
   intros H. destruct first_types_cooperative as (x & X).
-  apply (H _ _ _ _ first_twice first_twice_owned _ (equal_weights 2) first_twice_some _ _ 0%nat
+  apply (H _ _ _ _ first_twice _ _ _ 0%nat first_twice_owned (equal_weights 2) first_twice_some
     (sample_nonneg 3 ltac:(lia)) X); lia.
 Qed.
 
 Example job_types_fair_met : can_be_met job_types_fair.
 Proof.
   intros H. destruct first_types_cooperative as (x & X).
-  exact (H _ _ _ _ first_twice first_twice_owned _ (equal_weights 2) first_twice_some _ _
+  exact (H _ _ _ _ first_twice _ _ _ first_twice_owned (equal_weights 2) first_twice_some
     (sample_nonneg 3 ltac:(lia)) X).
 Qed.
 
@@ -1521,7 +1563,7 @@ Proof.
   - intros i _. destruct i as [|[|i]]; cbn; lra.
   - now apply sample_nonneg.
   - apply one_each_nonneg.
-  - refine (H _ _ _ _ first_twice first_twice_owned _ _ sample _ _ _ _ _ 0%nat (equal_weights 2)
+  - refine (H _ _ _ _ first_twice _ _ sample _ _ _ _ _ 0%nat first_twice_owned (equal_weights 2)
       (sample_nonneg 2 ltac:(lia)) _ _ _ X Y ltac:(lia)).
     + intros b Hb. each b; unfold sum_of, equal; cbn; lra.
     + intros i j Hi Hj E. each i; each j; unfold sample; calculate.
@@ -1574,9 +1616,8 @@ Example report_weighted_mean_met : can_be_met report_weighted_mean.
 Proof.
   intros H. destruct (sample_noncooperative equal (equal_weights 2)) as (x & t & X).
   destruct (sample_lie_noncooperative _ (one_each_nonneg 2)) as (y & s & Y).
-  destruct (level_prices_exist 2 2 one_each equal sample x t ltac:(lia) (equal_weights 2)
-    (sample_nonneg 2 ltac:(lia)) X) as (p & lambda & P).
-  refine (H _ _ _ _ _ _ _ _ _ _ 0%nat _ _ X Y ltac:(lia) _ P). intros l j Hl Hj D. each l; reflexivity || now elim D.
+  refine (H _ _ _ _ _ _ _ _ _ _ 0%nat (equal_weights 2) (sample_nonneg 2 ltac:(lia)) X Y ltac:(lia) _).
+  intros l j Hl Hj D. each l; reflexivity || now elim D.
 Qed.
 
 (* Claim oef/thm-5.4-trades: over-reports of a group do not pay under non-cooperative OEF even if its users trade the

@@ -1,5 +1,5 @@
 (* OEF, section 2.4 and Table 1: Gavel and Gandiva_fair; and the worked examples of the paper. *)
-From Coq Require Import Reals Lra Lia List PeanoNat Classical.
+From Coq Require Import Reals Lra Lia List PeanoNat Classical Permutation.
 From Hetopt Require Import Sums Hypotheses Oef.
 Import ListNotations.
 Open Scope R_scope.
@@ -131,8 +131,6 @@ Proof. intros l j Hl Hj. each l; each j; unfold eq1_lie25; calculate. Qed.
 Lemma INR_3 : INR 3 = 3.
 Proof. cbn. lra. Qed.
 
-(* x and y agree on all users and types. *)
-
 Definition eq3 : table := listed [[10 / 11; 1 / 11]; [1 / 11; 5 / 11]; [0; 5 / 11]].
 Definition eq3_lie : table := listed [[127 / 149; 22 / 149]; [22 / 149; 62 / 149]; [0; 65 / 149]].
 
@@ -228,16 +226,15 @@ Qed.
 Example gavel_not_largest_met : can_be_met gavel_not_largest.
 Proof. auto. Qed.
 
-(* Claim oef/table-1-gavel-lies: Gavel is not strategy-proof against over-reports: some user gains by one, whatever
-   the optima before and after. *)
-Theorem gavel_lies : exists n k m w r a, speedups n k w /\ speedups n k r /\ sum k m <= INR n /\
-  (a < n)%nat /\
-  (forall j, (j < k)%nat -> w a j <= r a j) /\
-  (forall l j, (l < n)%nat -> (j < k)%nat -> l <> a -> r l j = w l j) /\
-  (exists x t, gavel n k m w x t) /\ (exists y s, gavel n k m r y s) /\
-  forall x t y s, gavel n k m w x t -> gavel n k m r y s -> rate k w x a < rate k w y a.
+(* Claim oef/table-1-gavel-lies: Gavel is not strategy-proof against over-reports: with two types user 1 gains by one,
+   whatever the optima before and after. *)
+Theorem gavel_lies : exists n m w r, speedups n 2 w /\ speedups n 2 r /\ sum 2 m <= INR n /\ (0 < n)%nat /\
+  (forall j, (j < 2)%nat -> w 0%nat j <= r 0%nat j) /\
+  (forall l j, (l < n)%nat -> (j < 2)%nat -> l <> 0%nat -> r l j = w l j) /\
+  (exists x t, gavel n 2 m w x t) /\ (exists y s, gavel n 2 m r y s) /\
+  forall x t y s, gavel n 2 m w x t -> gavel n 2 m r y s -> rate 2 w x 0 < rate 2 w y 0.
 Proof.
-  exists 3%nat, 2%nat, one_each, eq1, eq1_lie25, 0%nat.
+  exists 3%nat, one_each, eq1, eq1_lie25.
   split; [apply listed_speedups; lra|split; [apply listed_speedups; lra|split; [rewrite INR_3; calculate|]]].
   split; [lia|split; [|split; [|split; [|split]]]].
   - intros j Hj. each j; unfold eq1, eq1_lie25; calculate.
@@ -298,6 +295,38 @@ Fixpoint turns (pairs : list (nat * nat)) (x y : table) : Prop :=
   match pairs with [] => x = y | (slow, fast) :: rest => exists z, turn slow fast x z /\ turns rest z y end.
 Definition pairs_of_types (pairs : list (nat * nat)) : Prop :=
   forall slow fast, In (slow, fast) pairs -> (slow < k)%nat /\ (fast < k)%nat /\ slow <> fast.
+(* All pairs of types, of which the later one is the faster one, once each and in any order. *)
+Definition each_pair_once (pairs : list (nat * nat)) : Prop :=
+  Permutation (filter (fun q => Nat.ltb (fst q) (snd q)) (list_prod (seq 0 k) (seq 0 k))) pairs.
+
+(* If no two users have the same gain, the rule leaves no choice. *)
+Lemma trade_unique slow fast x price y price' y' :
+  (forall a b, (a < n)%nat -> (b < n)%nat -> gain slow fast a = gain slow fast b -> a = b) ->
+  trade slow fast x price y -> trade slow fast x price' y' -> price = price' /\ y = y'.
+Proof.
+  intros Distinct (b & s & (Hb & Hs & Xb & Xs & L & Most & Least) & P & ->).
+  intros (b' & s' & (Hb' & Hs' & Xb' & Xs' & L' & Most' & Least') & P' & ->).
+  assert (b' = b) as -> by (apply Distinct; auto; apply Rle_antisym; auto).
+  assert (s' = s) as -> by (apply Distinct; auto; apply Rle_antisym; auto).
+  assert (price = price'); [|subst; auto].
+  destruct P as [(o & O & Oo & G & ->)|(All & ->)], P' as [(o' & O' & Oo' & G' & ->)|(All' & ->)]; auto.
+  - apply Rle_antisym; auto.
+  - specialize (All' o O). lra.
+  - specialize (All o' O'). lra.
+Qed.
+
+Lemma turn_unique slow fast x y z :
+  (forall a b, (a < n)%nat -> (b < n)%nat -> gain slow fast a = gain slow fast b -> a = b) ->
+  turn slow fast x y -> turn slow fast x z -> y = z.
+Proof.
+  intros Distinct T. assert (No : forall v price u, no_trade slow fast v -> ~ trade slow fast v price u).
+  { intros v price u No (b & s & (Hb & Hs & Xb & Xs & L & _) & _). specialize (No b s Hb Hs Xb Xs). lra. }
+  revert z; induction T as [x N|x price y v T _ IH]; intros z Z; inversion Z as [? N'|? price' y' ? T' Z']; subst; auto.
+  - now destruct (No x price' y').
+  - now destruct (No z price y).
+  - apply IH. now destruct (trade_unique slow fast x price y price' y' Distinct T T') as (_ & ->).
+Qed.
+
 (* -- A trade between two types -- *)
 Section Pair.
 Variables slow fast : nat.
@@ -434,7 +463,7 @@ Proof.
       destruct (trade_exists x Some) as (price & y & T).
       destruct (trade_changes x price y X T) as (b & s & q & BS & D & Q & L & H & _ & Slow & Fast & _ & _ & Gone).
       pose proof BS as (Hb & Hs & Xb & Xs & Gs & Most & Least). pose proof (trade_keeps x price y X T) as (Y & _ & _).
-      (* whoever can trade afterwards could trade before *)
+      (* users that can trade afterwards could trade before *)
       assert (Before : forall u v, can_trade y u v -> can_trade x u v).
       { intros u v (Hu & Hv & Yu & Yv & G).
         assert (PQ : 0 < price * q) by (apply Rmult_lt_0_compat; lra).
@@ -489,7 +518,8 @@ Qed.
 
 End Trading.
 
-(* Gandiva_fair begins with equal division, by weight. Its order of the pairs does not matter for the claims below. *)
+(* Gandiva_fair begins with equal division, by weight. It has one turn for each pair of types (each_pair_once);
+   what holds for all lists of pairs is stated for all. *)
 Definition gandiva_fair (n k : nat) (m pi : nat -> R) (w : table) (pairs : list (nat * nat)) (x : table) : Prop :=
   pairs_of_types k pairs /\ turns n w pairs (split_by_weight n m pi) x.
 
@@ -612,74 +642,117 @@ Proof.
   exists x2. split; [|exact S]. now exists x1.
 Qed.
 
-Lemma eq1_trades : exists x, two_trades eq1 3 (5 / 2) x /\
+(* The rule allows no other outcome. *)
+Lemma reports_outcome a x : 2 <= a < 3 -> gandiva_fair 3 2 one_each equal (reports a) [(0, 1)]%nat x ->
+  two_trades (reports a) 3 ((3 + a) / 2) x /\
+  same_shares 3 2 x (listed [[1; 2 / 9 - 2 / (3 * (3 + a))]; [0; 1 / 3 + 2 / (3 * (3 + a))]; [0; 4 / 9]]).
+Proof.
+  intros A (_ & y & T & <-). destruct (two_trades_of_reports a A) as (z & Two & S).
+  pose proof (two_trades_gandiva _ _ _ _ Two) as (_ & v & T' & E). cbn in E. subst v.
+  replace y with z; [now split|]. apply (turn_unique 3 (reports a) 0 1 (split_by_weight 3 one_each equal)); auto.
+  intros l h Hl Hh G. unfold gain, reports, listed in G. each l; each h; cbn in G; lra.
+Qed.
+
+Lemma one_pair_once : each_pair_once 2 [(0, 1)]%nat.
+Proof. apply Permutation_refl. Qed.
+
+Lemma only_pair pairs : each_pair_once 2 pairs -> pairs = [(0, 1)]%nat.
+Proof. apply Permutation_length_1_inv. Qed.
+
+Lemma eq1_outcome x : gandiva_fair 3 2 one_each equal eq1 [(0, 1)]%nat x -> two_trades eq1 3 (5 / 2) x /\
   same_shares 3 2 x (listed [[1; 4 / 45]; [0; 7 / 15]; [0; 4 / 9]]).
 Proof.
-  destruct (two_trades_of_reports 2 ltac:(lra)) as (x & T & S). exists x. split.
+  intros G. destruct (reports_outcome 2 x ltac:(lra) G) as (T & S). split.
   - replace (5 / 2) with ((3 + 2) / 2) by field. exact T.
   - intros l j Hl Hj. rewrite S by auto. each l; each j; calculate.
 Qed.
 
-Lemma eq1_lie_trades : exists x, two_trades (reports (14 / 5)) 3 (29 / 10) x /\
+Lemma eq1_lie_outcome x : gandiva_fair 3 2 one_each equal (reports (14 / 5)) [(0, 1)]%nat x ->
+  two_trades (reports (14 / 5)) 3 (29 / 10) x /\
   same_shares 3 2 x (listed [[1; 28 / 261]; [0; 13 / 29]; [0; 4 / 9]]).
 Proof.
-  destruct (two_trades_of_reports (14 / 5) ltac:(lra)) as (x & T & S). exists x. split.
+  intros G. destruct (reports_outcome (14 / 5) x ltac:(lra) G) as (T & S). split.
   - replace (29 / 10) with ((3 + 14 / 5) / 2) by field. exact T.
   - intros l j Hl Hj. rewrite S by auto. each l; each j; calculate.
 Qed.
 
-(* Claim oef/eq-1-shares: X of eq. (1) under Gandiva_fair, traded at the prices 3 and 2.5. *)
-Theorem eq1_shares : exists x, two_trades eq1 3 (5 / 2) x /\
-  prints 3 2 x (listed [[1; 9 / 100]; [0; 47 / 100]; [0; 44 / 100]]).
+Lemma eq1_gandiva : exists x, gandiva_fair 3 2 one_each equal eq1 [(0, 1)]%nat x.
+Proof. destruct (two_trades_of_reports 2 ltac:(lra)) as (x & T & _). exists x. now apply two_trades_gandiva in T. Qed.
+
+Lemma eq1_lie_gandiva : exists x, gandiva_fair 3 2 one_each equal (reports (14 / 5)) [(0, 1)]%nat x.
 Proof.
-  destruct eq1_trades as (x & T & S). exists x. split; [exact T|].
+  destruct (two_trades_of_reports (14 / 5) ltac:(lra)) as (x & T & _). exists x. now apply two_trades_gandiva in T.
+Qed.
+
+(* Claim oef/eq-1-shares: X of eq. (1) under Gandiva_fair, traded at the prices 3 and 2.5. *)
+Theorem eq1_shares x : gandiva_fair 3 2 one_each equal eq1 [(0, 1)]%nat x ->
+  two_trades eq1 3 (5 / 2) x /\ prints 3 2 x (listed [[1; 9 / 100]; [0; 47 / 100]; [0; 44 / 100]]).
+Proof.
+  intros G. destruct (eq1_outcome x G) as (T & S). split; [exact T|].
   intros l j Hl Hj. rewrite S by auto. apply Rabs_def1; each l; each j; calculate.
 Qed.
 
 Example eq1_shares_met : can_be_met eq1_shares.
-Proof. auto. Qed.
+Proof. intros H. destruct eq1_gandiva as (x & G). exact (H x G). Qed.
 
 (* Claim oef/eq-1-lie-shares: after u1 reports 2.8, Gandiva_fair gives X^f, and the second price is 2.9, not 2.5. *)
-Theorem eq1_lie_shares : (exists x, two_trades eq1 3 (5 / 2) x) /\
-  exists y, two_trades (reports (28 / 10)) 3 (29 / 10) y /\
+Theorem eq1_lie_shares x y : gandiva_fair 3 2 one_each equal eq1 [(0, 1)]%nat x ->
+  gandiva_fair 3 2 one_each equal (reports (14 / 5)) [(0, 1)]%nat y ->
+  two_trades eq1 3 (5 / 2) x /\ two_trades (reports (14 / 5)) 3 (29 / 10) y /\
   prints 3 2 y (listed [[1; 11 / 100]; [0; 45 / 100]; [0; 44 / 100]]).
 Proof.
-  replace (28 / 10) with (14 / 5) by field. split; [destruct eq1_trades as (x & T & _); now exists x|].
-  destruct eq1_lie_trades as (y & T & S). exists y. split; [exact T|].
+  intros X Y. destruct (eq1_outcome x X) as (T & _). destruct (eq1_lie_outcome y Y) as (T' & S).
+  split; [exact T|split; [exact T'|]].
   intros l j Hl Hj. rewrite S by auto. apply Rabs_def1; each l; each j; calculate.
 Qed.
 
 Example eq1_lie_shares_met : can_be_met eq1_lie_shares.
-Proof. auto. Qed.
+Proof. intros H. destruct eq1_gandiva as (x & X), eq1_lie_gandiva as (y & Y). exact (H x y X Y). Qed.
+
+(* Table 1 says "no": in some cluster every outcome of Gandiva_fair, with one turn for each pair of types, lacks a
+   property. *)
+Definition some_gandiva (fails : forall (n k : nat) (m : nat -> R) (w x : table), Prop) : Prop :=
+  exists n k m w, speedups n k w /\
+    (exists pairs x, each_pair_once k pairs /\ gandiva_fair n k m equal w pairs x) /\
+    forall pairs x, each_pair_once k pairs -> gandiva_fair n k m equal w pairs x -> fails n k m w x.
+
+Lemma some_gandiva_eq1 (fails : nat -> nat -> (nat -> R) -> table -> table -> Prop) :
+  (forall x, same_shares 3 2 x (listed [[1; 4 / 45]; [0; 7 / 15]; [0; 4 / 9]]) -> fails 3%nat 2%nat one_each eq1 x) ->
+  some_gandiva fails.
+Proof.
+  intros H. exists 3%nat, 2%nat, one_each, eq1. split; [apply listed_speedups; lra|split].
+  - destruct eq1_gandiva as (x & G). exists [(0, 1)]%nat, x. split; [apply one_pair_once|exact G].
+  - intros pairs x P G. apply only_pair in P as ->. now apply H, eq1_outcome.
+Qed.
 
 (* Claim oef/table-1-gandiva-envy: Gandiva_fair is not envy-free. *)
-Theorem gandiva_not_envy_free : exists n k m w pairs x, speedups n k w /\ gandiva_fair n k m equal w pairs x /\
-  ~ envy_free n k equal w x.
+Theorem gandiva_not_envy_free : some_gandiva (fun n k m w x => ~ envy_free n k equal w x).
 Proof.
-  destruct eq1_trades as (x & T & S). exists 3%nat, 2%nat, one_each, eq1, [(0, 1)]%nat, x.
-  split; [apply listed_speedups; lra|split; [now apply two_trades_gandiva in T|]].
-  intros EF. specialize (EF 2%nat 1%nat ltac:(lia) ltac:(lia)). unfold rate, dot, equal in EF. cbn [sum] in EF.
-  rewrite !S in EF by lia. unfold eq1 in EF. calculate.
+  apply some_gandiva_eq1. intros x S EF. specialize (EF 2%nat 1%nat ltac:(lia) ltac:(lia)).
+  unfold rate, dot, equal in EF. cbn [sum] in EF. rewrite !S in EF by lia. unfold eq1 in EF. calculate.
 Qed.
 
 Example gandiva_not_envy_free_met : can_be_met gandiva_not_envy_free.
 Proof. auto. Qed.
 
-(* Claim oef/table-1-gandiva-lies: Gandiva_fair is not strategy-proof against over-reports. *)
-Theorem gandiva_lies : exists n k m w r a pairs x y, speedups n k w /\ speedups n k r /\ (a < n)%nat /\
-  (forall j, (j < k)%nat -> w a j <= r a j) /\
-  (forall l j, (l < n)%nat -> (j < k)%nat -> l <> a -> r l j = w l j) /\
-  gandiva_fair n k m equal w pairs x /\ gandiva_fair n k m equal r pairs y /\ rate k w x a < rate k w y a.
+(* Claim oef/table-1-gandiva-lies: Gandiva_fair is not strategy-proof against over-reports: with two types, so one pair
+   of types, user 1 gains by one. *)
+Theorem gandiva_lies : exists n m w r, speedups n 2 w /\ speedups n 2 r /\ (0 < n)%nat /\
+  (forall j, (j < 2)%nat -> w 0%nat j <= r 0%nat j) /\
+  (forall l j, (l < n)%nat -> (j < 2)%nat -> l <> 0%nat -> r l j = w l j) /\
+  (exists x, gandiva_fair n 2 m equal w [(0, 1)]%nat x) /\ (exists y, gandiva_fair n 2 m equal r [(0, 1)]%nat y) /\
+  forall x y, gandiva_fair n 2 m equal w [(0, 1)]%nat x -> gandiva_fair n 2 m equal r [(0, 1)]%nat y ->
+    rate 2 w x 0 < rate 2 w y 0.
 Proof.
-  destruct eq1_trades as (x & T & S). destruct eq1_lie_trades as (y & T' & S').
-  exists 3%nat, 2%nat, one_each, eq1, (reports (14 / 5)), 0%nat, [(0, 1)]%nat, x, y.
+  exists 3%nat, one_each, eq1, (reports (14 / 5)).
   split; [apply listed_speedups; lra|split; [apply listed_speedups; lra|]].
   split; [lia|split; [|split; [|split; [|split]]]].
   - intros j Hj. each j; unfold eq1, reports; calculate.
   - intros l j Hl Hj D. each l; reflexivity.
-  - now apply two_trades_gandiva in T.
-  - now apply two_trades_gandiva in T'.
-  - rewrite (same_rates 3 2 eq1 x _ 0 S), (same_rates 3 2 eq1 y _ 0 S') by lia. unfold eq1. calculate.
+  - apply eq1_gandiva.
+  - apply eq1_lie_gandiva.
+  - intros x y X Y. destruct (eq1_outcome x X) as (_ & S), (eq1_lie_outcome y Y) as (_ & S').
+    rewrite (same_rates 3 2 eq1 x _ 0 S), (same_rates 3 2 eq1 y _ 0 S') by lia. unfold eq1. calculate.
 Qed.
 
 Example gandiva_lies_met : can_be_met gandiva_lies.
@@ -692,11 +765,9 @@ Lemma eq2_feasible : feasible 3 2 one_each eq2.
 Proof. split; [intros l j Hl Hj; each l; each j|intros j Hj; each j]; unfold eq2; calculate. Qed.
 
 (* Claim oef/table-1-gandiva-total: Gandiva_fair is not of optimal efficiency under the sharing incentive. *)
-Theorem gandiva_not_largest : exists n k m w pairs x, speedups n k w /\ gandiva_fair n k m equal w pairs x /\
-  ~ largest_sharing_total n k m equal w x.
+Theorem gandiva_not_largest : some_gandiva (fun n k m w x => ~ largest_sharing_total n k m equal w x).
 Proof.
-  destruct eq1_trades as (x & T & S). exists 3%nat, 2%nat, one_each, eq1, [(0, 1)]%nat, x.
-  split; [apply listed_speedups; lra|split; [now apply two_trades_gandiva in T|]]. intros (_ & _ & Max).
+  apply some_gandiva_eq1. intros x S (_ & _ & Max).
   assert (L : total 3 2 eq1 eq2 <= total 3 2 eq1 x).
   { apply Max; [apply eq2_feasible|]. intros l Hl. each l; unfold eq1, eq2; calculate. }
   rewrite (total_of_same 3 2 eq1 x _ S) in L. unfold eq1, eq2 in L. calculate.
@@ -706,18 +777,15 @@ Example gandiva_not_largest_met : can_be_met gandiva_not_largest.
 Proof. auto. Qed.
 
 (* Claim oef/eq-1-envy: in eq. (1), Gandiva_fair, and in eq. (3), Gavel, u3 prefers the GPUs of u2. *)
-Theorem eq1_envy : (exists x, two_trades eq1 3 (5 / 2) x /\ rate 2 eq1 x 2 < dot 2 (eq1 2%nat) (x 1%nat)) /\
-  forall x t, gavel 3 2 one_each eq1 x t -> rate 2 eq1 x 2 < dot 2 (eq1 2%nat) (x 1%nat).
+Theorem eq1_envy x y t : gandiva_fair 3 2 one_each equal eq1 [(0, 1)]%nat x -> gavel 3 2 one_each eq1 y t ->
+  rate 2 eq1 x 2 < dot 2 (eq1 2%nat) (x 1%nat) /\ rate 2 eq1 y 2 < dot 2 (eq1 2%nat) (y 1%nat).
 Proof.
-  split.
-  - destruct eq1_trades as (x & T & S). exists x. split; [exact T|].
-    unfold rate, dot. cbn [sum]. rewrite !S by lia. unfold eq1. calculate.
-  - intros x t G. pose proof (eq3_only x t G) as S. unfold rate, dot. cbn [sum]. rewrite !S by lia.
-    unfold eq1, eq3. calculate.
+  intros X Y. destruct (eq1_outcome x X) as (_ & S). pose proof (eq3_only y t Y) as S'.
+  unfold rate, dot. cbn [sum]. rewrite !S, !S' by lia. unfold eq1, eq3. split; calculate.
 Qed.
 
 Example eq1_envy_met : can_be_met eq1_envy.
-Proof. auto. Qed.
+Proof. intros H. destruct eq1_gandiva as (x & X), gavel_eq1_exists as (y & t & Y). exact (H x y t X Y). Qed.
 
 (* -- The other worked examples -- *)
 
@@ -747,16 +815,17 @@ Proof.
 Qed.
 
 (* Claim oef/eq-3-trade-corrected: after Gavel, the trade to x'_1 = (1, 1/22), x'_2 = (0, 1/2) raises u2 and hurts no
-   user. *)
+   user. It leaves Gavel's row: u1 then has 23/22 GPUs. *)
 Theorem eq3_trade x t : gavel 3 2 one_each eq1 x t ->
   let y := fun l => match l with O => listed [[1; 1 / 22]] 0%nat | 1%nat => listed [[0; 1 / 2]] 0%nat | _ => x l end in
   feasible 3 2 one_each y /\ rate 2 eq1 x 1 < rate 2 eq1 y 1 /\
-  forall l, (l < 3)%nat -> rate 2 eq1 x l <= rate 2 eq1 y l.
+  (forall l, (l < 3)%nat -> rate 2 eq1 x l <= rate 2 eq1 y l) /\ sum 2 (y 0%nat) = 23 / 22 /\ ~ one_gpu 3 2 y.
 Proof.
   intros G y. pose proof (eq3_only x t G) as S.
   assert (Y : same_shares 3 2 y (listed [[1; 1 / 22]; [0; 1 / 2]; [0; 5 / 11]])).
   { intros l j Hl Hj. each l; [reflexivity|reflexivity|]. cbn [y]. rewrite S by lia. reflexivity. }
-  split; [split|split].
+  assert (Row : sum 2 (y 0%nat) = 23 / 22) by (cbn [y]; calculate).
+  split; [split|split; [|split; [|split; [exact Row|]]]].
   - intros l j Hl Hj. rewrite Y by auto. each l; each j; calculate.
   - intros j Hj. unfold used.
     rewrite (sum_ext 3 _ (fun l => listed [[1; 1 / 22]; [0; 1 / 2]; [0; 5 / 11]] l j)) by (intros; now apply Y).
@@ -764,6 +833,7 @@ Proof.
   - rewrite (same_rates 3 2 eq1 x _ 1 S), (same_rates 3 2 eq1 y _ 1 Y) by lia. unfold eq1, eq3. calculate.
   - intros l Hl. rewrite (same_rates 3 2 eq1 x _ l S Hl), (same_rates 3 2 eq1 y _ l Y Hl).
     each l; unfold eq1, eq3; calculate.
+  - intros One. specialize (One 0%nat ltac:(lia)). lra.
 Qed.
 
 Example eq3_trade_met : can_be_met eq3_trade.
@@ -774,15 +844,17 @@ Ltac envy_of_three E :=
   pose proof (E 1%nat 0%nat ltac:(lia) ltac:(lia)); pose proof (E 1%nat 2%nat ltac:(lia) ltac:(lia));
   pose proof (E 2%nat 0%nat ltac:(lia) ltac:(lia)); pose proof (E 2%nat 1%nat ltac:(lia) ltac:(lia)); clear E.
 
-(* Claim oef/eq-2: X^* has E^* = (1, 1.5, 2); it is envy-free with the largest total, 4.5; it is the only
-   such allocation. *)
-Theorem eq2_optimum : cooperative 3 2 one_each equal eq1 eq2 /\
+(* Claim oef/eq-2: X^* has E^* = (1, 1.5, 2); it is envy-free with the largest total, 4.5, and sharing-incentive; it is
+   the only such allocation. *)
+Theorem eq2_optimum : cooperative 3 2 one_each equal eq1 eq2 /\ sharing_incentive 3 2 one_each equal eq1 eq2 /\
   rate 2 eq1 eq2 0 = 1 /\ rate 2 eq1 eq2 1 = 3 / 2 /\ rate 2 eq1 eq2 2 = 2 /\ total 3 2 eq1 eq2 = 9 / 2 /\
   forall x, cooperative 3 2 one_each equal eq1 x -> same_shares 3 2 x eq2.
 Proof.
   assert (EF : envy_free 3 2 equal eq1 eq2).
   { intros l i Hl Hi. each l; each i; unfold eq1, eq2; calculate. }
-  split; [|unfold eq1, eq2; split; [|split; [|split; [|split]]]; [calculate|calculate|calculate|calculate|]].
+  assert (SI : sharing_incentive 3 2 one_each equal eq1 eq2) by (intros l Hl; each l; unfold eq1, eq2; calculate).
+  split; [|split; [exact SI|clear SI; unfold eq1, eq2; split; [|split; [|split; [|split]]];
+    [calculate|calculate|calculate|calculate|]]].
   - split; [apply eq2_feasible|split; [exact EF|]]. intros y F E. shares_of_three F. envy_of_three E.
     unfold eq1, eq2 in *. calculate.
   - fold eq1 eq2. intros x (F & E & Max). specialize (Max eq2 eq2_feasible EF). shares_of_three F. envy_of_three E.
@@ -845,10 +917,13 @@ Qed.
 Example eq6_lie_met : can_be_met eq6_lie.
 Proof. auto. Qed.
 
-(* Claim oef/eq-6-even-split: under X^f, the even split, u1 has 1.5 and u2 has 3. *)
-Theorem eq6_even_split : let w := listed [[1; 2]; [1; 5]] in let x := listed [[1 / 2; 1 / 2]; [1 / 2; 1 / 2]] in
-  rate 2 w x 0 = 3 / 2 /\ rate 2 w x 1 = 3.
-Proof. intros w x. unfold w, x. split; calculate. Qed.
+(* Claim oef/eq-6-even-split: under X^f, the even split, u1 has 1.5 and u2 has 3, neither more than with X. *)
+Theorem eq6_even_split : let w := listed [[1; 2]; [1; 5]] in let split := listed [[1 / 2; 1 / 2]; [1 / 2; 1 / 2]] in
+  let x := listed [[1; 25 / 100]; [0; 75 / 100]] in
+  rate 2 w split 0 = 3 / 2 /\ rate 2 w split 1 = 3 /\ forall l, (l < 2)%nat -> rate 2 w split l <= rate 2 w x l.
+Proof.
+  intros w split x. unfold w, split, x. split; [calculate|split; [calculate|]]. intros l Hl. each l; calculate.
+Qed.
 
 Example eq6_even_split_met : can_be_met eq6_even_split.
 Proof. auto. Qed.
@@ -865,16 +940,17 @@ Qed.
 Example fig2_optima_met : can_be_met fig2_optima.
 Proof. auto. Qed.
 
-(* Claim oef/weighted: X of non-cooperative OEF with u2 of weight 2, as two copies; it is the only optimum. *)
+(* Claim oef/weighted: X of non-cooperative OEF with u2 of weight 2, as two copies; it is the only optimum, and 2/3 of
+   the second GPU are those of u2. *)
 Theorem weighted_optimum : let w := listed [[1; 2]; [1; 5]; [1; 5]] in
   let x := listed [[1; 1 / 3]; [0; 1 / 3]; [0; 1 / 3]] in
-  noncooperative 3 2 one_each equal w x (5 / 3) /\
+  noncooperative 3 2 one_each equal w x (5 / 3) /\ x 1%nat 1%nat + x 2%nat 1%nat = 2 / 3 /\
   forall y t, noncooperative 3 2 one_each equal w y t -> same_shares 3 2 y x.
 Proof.
   intros w x. unfold w, x. assert (L : level 3 2 one_each equal w x (5 / 3)).
   { unfold w, x. split; [split; [intros l j Hl Hj; each l; each j; calculate|intros j Hj; each j; calculate]|].
     intros l Hl. each l; calculate. }
-  split.
+  split; [|split; [calculate|]].
   - split; [exact L|]. intros y s (F & R). shares_of_three F. clear L.
     pose proof (R 0%nat ltac:(lia)). pose proof (R 1%nat ltac:(lia)). pose proof (R 2%nat ltac:(lia)). calculate.
   - intros y t ((F & R) & Max). specialize (Max x _ L). shares_of_three F. clear L.
@@ -908,12 +984,12 @@ Qed.
 Example job_types_optimum_met : can_be_met job_types_optimum.
 Proof. auto. Qed.
 
-(* Claim oef/fig-1: max-min, the equal split, costs User-2 1.18 times its throughput, and the cluster about 10 %, for
-   some speedups that round to 1.39 (VGG) and 2.15 (LSTM). *)
+(* Claim oef/fig-1: cooperative OEF gives User-2 1.18 times as much as max-min, the equal split, which loses 9.1 % of
+   the total, for some speedups that round to 1.39 (VGG) and 2.15 (LSTM). *)
 Theorem fig1_losses : exists a b, Rabs (a - 139 / 100) <= 1 / 200 /\ Rabs (b - 215 / 100) <= 1 / 200 /\
   let w := listed [[1; a]; [1; b]] in let split := split_by_weight 2 one_each equal in
   exists x, only_optimum w x /\ Rabs (rate 2 w x 1 / rate 2 w split 1 - 118 / 100) < 1 / 200 /\
-    Rabs (1 - total 2 2 w split / total 2 2 w x - 1 / 10) < 1 / 20.
+    Rabs (1 - total 2 2 w split / total 2 2 w x - 91 / 1000) < 1 / 2000.
 Proof.
   exists (277 / 200), (431 / 200). split; [apply Rabs_le; lra|split; [apply Rabs_le; lra|]]. intros w split.
   exists (listed [[1; 1 / 2 - 100 / 277]; [0; 1 / 2 + 100 / 277]]). unfold w. split; [find_only_optimum|].

@@ -55,7 +55,7 @@ Variable m : nat -> R.
 
 (* -- Equal division -- *)
 
-(* Claim oef/equal-split-envy: if every user has its part of every type, by weight, nobody envies another. *)
+(* Claim oef/equal-split-envy: if every user has its part of every type, by weight, no user envies another. *)
 Theorem split_envy_free pi w : weights n pi -> envy_free n k pi w (split_by_weight n m pi).
 Proof.
   intros Pi l i Hl Hi. unfold rate, split_by_weight. rewrite !dot_parts. right.
@@ -98,7 +98,7 @@ Hypothesis Pi : weights n pi.
 Hypothesis W : nonneg n k w.
 Hypothesis E : equilibrium pi w x p.
 
-(* Nobody gets more for its money than users get for their budgets. *)
+(* GPUs at any cost are worth no more, per cost, than what a user has for its budget. *)
 Lemma per_budget l g : (l < n)%nat -> (forall j, (j < k)%nat -> 0 <= g j) ->
   pi l * dot k (w l) g <= rate k w x l * dot k p g.
 Proof.
@@ -131,16 +131,14 @@ Qed.
 Lemma income : dot k p m <= sum n pi.
 Proof. rewrite all_bought. apply sum_le. apply E. Qed.
 
-(* Claim oef/ceei-envy: the allocation of the market is envy-free, in proportion to the budgets. *)
-Theorem market_envy_free : envy_free n k pi w x.
+Lemma budgets_envy_free : envy_free n k pi w x.
 Proof.
   intros l i Hl Hi. destruct (allocated _ _ _ _ E) as (X & _).
   pose proof (per_budget l (x i) Hl (fun j => X i j Hi)) as B. pose proof (affordable _ _ _ _ E i Hi).
   assert (0 <= rate k w x l) by now apply rate_nonneg with n. nra.
 Qed.
 
-(* Claim oef/ceei-sharing: the allocation of the market gives the sharing incentive. *)
-Theorem market_sharing : sharing_incentive n k m pi w x.
+Lemma budgets_sharing : sharing_incentive n k m pi w x.
 Proof.
   destruct (allocated _ _ _ _ E) as (X & Cap).
   assert (M : forall j, (j < k)%nat -> 0 <= m j).
@@ -154,8 +152,7 @@ Proof.
     right. field. lra.
 Qed.
 
-(* Claim oef/ceei-pareto: the allocation of the market is Pareto-efficient if every user can run on some type. *)
-Theorem market_pareto : useful w -> pareto_efficient n k m w x.
+Lemma budgets_pareto : useful w -> pareto_efficient n k m w x.
 Proof.
   intros Useful y (Y & Cap) All.
   assert (R : forall l, (l < n)%nat -> 0 < rate k w x l).
@@ -177,6 +174,19 @@ Proof.
 Qed.
 
 End Equilibrium.
+
+(* Claim oef/ceei-envy: the allocation of the market is envy-free, in proportion to the budgets. *)
+Theorem market_envy_free pi w x p : weights n pi -> nonneg n k w -> equilibrium pi w x p -> envy_free n k pi w x.
+Proof. apply budgets_envy_free. Qed.
+
+(* Claim oef/ceei-sharing: the allocation of the market gives the sharing incentive. *)
+Theorem market_sharing pi w x p : weights n pi -> equilibrium pi w x p -> sharing_incentive n k m pi w x.
+Proof. apply budgets_sharing. Qed.
+
+(* Claim oef/ceei-pareto: the allocation of the market is Pareto-efficient if every user can run on some type. *)
+Theorem market_pareto pi w x p : weights n pi -> nonneg n k w -> useful w -> equilibrium pi w x p ->
+  pareto_efficient n k m w x.
+Proof. intros Pi W Useful E. now apply (budgets_pareto pi w x p). Qed.
 
 (* -- An equilibrium exists: the largest sum of pi_l ln (w_l.x_l) (Eisenberg and Gale) -- *)
 
@@ -459,7 +469,7 @@ Qed.
 Example market_pareto_met : can_be_met market_pareto.
 Proof.
   intros H. destruct sample_equilibrium as (x & p & E).
-  apply (H _ _ _ _ _ _ _ (one_two_weights 2) (sample_nonneg 2 ltac:(lia)) E).
+  refine (H _ _ _ _ _ _ _ (one_two_weights 2) (sample_nonneg 2 ltac:(lia)) _ E).
   intros l Hl. exists 0%nat. split; [lia|]. apply (sample_positive 2); lia.
 Qed.
 

@@ -434,7 +434,7 @@ Proof.
   apply sum_ext; intros. now apply exchange_rate.
 Qed.
 
-(* GPUs in use by nobody can be given to all users in proportion to their weights. *)
+(* Idle GPUs can be given to all users in proportion to their weights. *)
 Definition gift pi (j : nat) : table := fun l s => pi l * ind j s.
 
 Lemma dot_gift pi c j l : (j < k)%nat -> dot k c (gift pi j l) = pi l * c j.
@@ -521,7 +521,7 @@ Proof.
   intros a A. rewrite exchange_rate by lia. unfold ind. destruct Nat.eqb; lra.
 Qed.
 
-(* Two users: what one gets the other gives, so nobody's envy grows. *)
+(* Two users: what one gets the other gives, so no user's envy grows. *)
 Lemma two_users_staircase : n = 2%nat -> ratio_ordered n k w -> cooperative n k m pi w x -> staircase x.
 Proof.
   intros N Ro O l h i j L I Pl Ph. specialize (Ro l h i j L I).
@@ -1320,7 +1320,7 @@ Proof.
     assert (H : forall l, In l (seq 0 n) -> (1 <= length (types_of x l))%nat).
     { intros l L. apply in_seq in L. apply Has; lia. }
     specialize (C H). unfold users_with_several, shares_above_zero in *. lia.
-  - (* a user has nothing: all rates are 0, and nobody has anything *)
+  - (* a user has nothing: all rates are 0, and no user has GPUs *)
     assert (T : t <= 0).
     { apply Rnot_lt_le. intros T. apply Hasnot. intros l L.
       destruct (sum_pos_term k (fun j => w l j * x l j)) as (j & J & X).
@@ -1520,7 +1520,7 @@ Variable x : nat -> R.
 Definition release (i s : nat) : Z := (Int_part (INR (s - 1) / x i) + 1)%Z.
 Definition deadline (i s : nat) : Z := ceiling (INR s / x i).
 
-(* Assignment g is that of GPU g mod m in round g / m + 1: to a tenant, or to nobody. *)
+(* Assignment g is that of GPU g mod m in round g / m + 1: to a tenant, or to none. *)
 Variable assigned : nat -> option nat.
 Definition round_of (g : nat) : nat := S (g / m).
 (* The GPUs assigned to tenant i before assignment g *)

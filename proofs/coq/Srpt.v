@@ -891,13 +891,13 @@ End Slots.
 
 (* -- the claim -- *)
 
-(* Claim asrpt/srpt: SRPT has the least sum of completion times of all preemptive schedules w, those that share the
-   machine included. D_j is any time by which w has done job j. *)
+(* Claim asrpt/srpt (1 of 2): SRPT has the least sum of completion times of all preemptive schedules w, those that share
+   the machine included. D_j is any time by which w has done job j. *)
 Theorem srpt_least_sum n (r p C : nat -> R) (w : work) (D : nat -> R) : (forall j, (j < n)%nat -> 0 <= r j) ->
   srpt_completions n r p C -> schedule n r w -> (forall j, (j < n)%nat -> done r p w j (D j)) -> sum n C <= sum n D.
 Proof. intros R (v & Srpt & HC) Sw Dw. now apply (srpt_optimal n r p v w). Qed.
 
-(* Claim asrpt/srpt: an SRPT schedule exists, and all jobs complete. *)
+(* Claim asrpt/srpt (2 of 2): an SRPT schedule exists, and all jobs complete. *)
 Theorem srpt_exists n (r p : nat -> R) : (forall j, (j < n)%nat -> 0 <= r j) -> exists C, srpt_completions n r p C.
 Proof. apply srpt_schedules. Qed.
 

@@ -202,7 +202,8 @@ As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, which adds $C_
     Claim(
         key="fft/age-term-equal",
         place="section 4.2.1",
-        statement="This gives priority to the job with the larger completion time among jobs of equal age $t > a_j$.",
+        statement=r"The term $(t - a_j)\, \theta_j^i / W_j$ gives priority to the job with the larger completion time "
+        r"$W_j / \theta_j^i$ among jobs of equal age $t - a_j > 0$.",
         procedure=ForAll(
             Space({}, PAIR, two_ages, _equal_ages, (first_is_shorter, equal_ages)), lambda c: strictly(by_age(c))
         ),

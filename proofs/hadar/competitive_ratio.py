@@ -180,8 +180,9 @@ CLAIMS = (
     Claim(
         key="hadar/lemma-1-feasible",
         place="Lemma 1",
-        statement="The same if the last dual solution, the final prices and the payoffs of the jobs, is feasible in "
-        "P3.",
+        statement=r"If $P_j - P_{j-1} \ge \frac{1}{\alpha} (D_j - D_{j-1})$ for all jobs with a constant $\alpha \ge "
+        r"1$, if $P_0 = 0$ and $D_0 \le \frac12 \mathrm{OPT}$, and if the last dual solution, the final prices and the "
+        r"payoffs of the jobs, is feasible in P3, then Algorithm 1 is $2\alpha$-competitive in total utility.",
         procedure=ForAll(
             slot_space(positive, starts_low, dual_feasible, values={**SMALL, "demand": integers(1, 2)}),
             bounded_if_feasible,

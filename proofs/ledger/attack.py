@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from itertools import count
 from typing import Any
 
 from hetopt.parallel import run_parallel
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import CaseNumbers, Space
 from hetopt.tolerances import EQUAL
 
 PAPERS = ("oef", "fft", "hadar", "asrpt")
@@ -23,9 +21,6 @@ PAPERS = ("oef", "fft", "hadar", "asrpt")
 
 TEN_MINUTES = 600.0
 """Seconds that all true claims share by default."""
-
-PER_SHAPE = 20
-"""Cases of each shape and round."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +103,7 @@ def attack(claim: Claim, seconds: float, seed: int = 0) -> Attack:
     if adversary is None:
         return Attack(claim.key, why="no adversary")
     began, cases = time.perf_counter(), 0
-    for numbers in _drawn(procedure.space, random.Random(seed)):
+    for numbers in procedure.space.draws(random.Random(seed)):
         if (spent := time.perf_counter() - began) > seconds:
             break
         case = procedure.space.case(numbers)
@@ -127,14 +122,6 @@ def attack(claim: Claim, seconds: float, seed: int = 0) -> Attack:
             found = {"disputed" if only_one else "violated": text}
             return Attack(claim.key, adversary.method, cases, blind=adversary.blind, seconds=spent, **found)
     return Attack(claim.key, adversary.method, cases, blind=adversary.blind, seconds=seconds)
-
-
-def _drawn(space: Space[Any], rng: random.Random) -> Iterator[CaseNumbers]:
-    """Cases of all shapes, without end: simple numbers first, and structured draws."""
-    for height in count(1):
-        for sizes in space.shapes():
-            yield from space.level(sizes, min(height, space.levels()), PER_SHAPE, rng)
-            yield from space.structured(sizes, PER_SHAPE, rng)
 
 
 def attack_all(

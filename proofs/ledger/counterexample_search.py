@@ -1,21 +1,15 @@
-"""Search for counterexamples: random draws by Hypothesis, and a directed search over simple numbers."""
+"""Search for counterexamples: random draws, and a directed search over simple numbers."""
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import merge, nsmallest
 from itertools import chain, count, islice
-from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeAlias, TypeVar
-
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.errors import HypothesisException, Unsatisfiable
 
 from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidOption
@@ -50,8 +44,11 @@ RANDOM_CHANGES = 3000
 MOST_SMALLER = 60_000
 """Largest number of smaller cases that are enumerated to prove that none of them is a counterexample."""
 
+MISSES = 200
+"""Tables drawn for each case wanted, as many do not meet the hypotheses."""
+
 PATIENCE = 2.0
-"""Least seconds in which smaller shapes are searched after a counterexample is found."""
+"""Least seconds in which smaller shapes are searched after a counterexample, and most to shrink a drawn one."""
 
 PERSISTENCE = 3
 """Smaller shapes are searched for this many times the seconds that it took to find the counterexample."""
@@ -105,7 +102,7 @@ class CounterexampleSearch(Generic[C]):
                 known = self.found
                 self._search(sizes, turn, rng)
                 if self.found is not None and self.found is not known:
-                    self.found = self._shrunk_by_changes(rng, *self.found)
+                    self.found = self.shrunk(rng, *self.found)
                     spent = time.perf_counter() - began
                     self.until = min(end, time.perf_counter() + max(PATIENCE, PERSISTENCE * spent))
                     break
@@ -209,9 +206,7 @@ class CounterexampleSearch(Generic[C]):
 
     # -- shrinking -----------------------------------------------------------------------------------------------
 
-    def _shrunk_by_changes(
-        self, rng: random.Random, numbers: CaseNumbers, finding: Finding
-    ) -> tuple[CaseNumbers, Finding]:
+    def shrunk(self, rng: random.Random, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
         """Shrink the counterexample by single changes, then by several changes at once."""
         moved = True
         while moved and time.perf_counter() < self.until:
@@ -266,7 +261,7 @@ class CounterexampleSearch(Generic[C]):
             )
             smaller = self._first_refuting(self._only_lighter(draws, numbers))
             if smaller is not None:
-                numbers, finding = self._shrunk_by_changes(rng, *smaller)
+                numbers, finding = self.shrunk(rng, *smaller)
         return numbers, finding
 
     def _smallest_by_enumeration(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
@@ -296,25 +291,6 @@ def search_counterexample(
     return search
 
 
-class _Refuted(Exception):
-    """Signals a counterexample to Hypothesis, which then shrinks it."""
-
-
-@contextmanager
-def temporary_hypothesis_folder() -> Iterator[None]:
-    """Make Hypothesis store its files in a temporary folder instead of the working directory."""
-    variable = "HYPOTHESIS_STORAGE_DIRECTORY"
-    if variable in os.environ:
-        yield
-        return
-    with TemporaryDirectory(prefix="hetopt-", ignore_cleanup_errors=True) as folder:
-        os.environ[variable] = folder
-        try:
-            yield
-        finally:
-            del os.environ[variable]
-
-
 def draw_counterexample(
     space: Space[C], slack: Slack, finding: Callable[[C], Finding], count: int, start: int
 ) -> tuple[tuple[CaseNumbers, Finding] | None, int, int]:
@@ -326,39 +302,19 @@ def draw_counterexample(
     InvalidOption
         No drawn case meets the hypotheses.
     """
-    found: list[tuple[CaseNumbers, Finding]] = []
-    tried, undecided = 0, 0
-
-    @seed(start)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.quiet,
-        report_multiple_bugs=False,
-        print_blob=False,
-    )
-    @given(space.strategy())
-    def judge(pair: tuple[CaseNumbers, C]) -> None:
-        nonlocal tried, undecided
+    rng, tried, undecided = random.Random(start), 0, 0
+    for numbers in islice(space.draws(rng), MISSES * count):
+        if (case := space.case(numbers)) is None:
+            continue
         tried += 1
-        numbers, case = pair
         if slack(case) < 0:
             result = finding(case)
             undecided += not result.decided
             if result.refutes:
-                found[:] = [(numbers, result)]
-                raise _Refuted
-
-    try:
-        judge()
-    except _Refuted:
-        return found[0], tried, undecided
-    except Unsatisfiable:
-        raise InvalidOption("no case that was drawn meets the hypotheses") from None
-    except HypothesisException:
-        if not found:
-            raise
+                search = CounterexampleSearch(space, slack, finding, time.perf_counter() + PATIENCE)
+                return search.shrunk(rng, numbers, result), tried, undecided
+        if tried == count:
+            break
+    if not tried:
+        raise InvalidOption("no case that was drawn meets the hypotheses")
     return None, tried, undecided

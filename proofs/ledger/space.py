@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import product
+from itertools import count, product
 from math import prod
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -248,6 +248,19 @@ class Space(Generic[C]):
 
         pairs = draw_numbers().map(lambda numbers: (numbers, self.case(numbers)))
         return pairs.filter(lambda pair: pair[1] is not None)  # type: ignore[return-value]
+
+    def draws(self, rng: random.Random) -> Iterator[CaseNumbers]:
+        """Random tables of random sizes, without end; with ``chosen``, mostly by it."""
+        shapes, levels = self.shapes(), self.levels()
+        for i in count():
+            sizes = rng.choice(shapes)
+            if self.chosen is not None and i % 4:
+                yield self.chosen(lambda values: rng.choice(values), sizes)
+            elif i % 2:
+                yield from self.structured(sizes, 1, rng)
+            else:
+                height = rng.randint(1, levels)
+                yield self._filled(sizes, [rng.choice(values[:height]) for values in self._entries(sizes)])
 
     # -- enumerating ---------------------------------------------------------------------------------------------
 
