@@ -22,6 +22,9 @@ from hetopt.presentation import console
 from hetopt.presentation.formatting import format_duration
 from hetopt.presentation.tables import table_of
 
+STATED = 8
+"""Most claims whose statements are printed below the table of verdicts."""
+
 PER_CELL = 4.0
 """Default seconds of search for each property and policy."""
 
@@ -121,7 +124,8 @@ def verify(
 def _list_claims(claims: Sequence[Claim], as_json: bool) -> None:
     rows = [{"paper": c.paper, "place": c.place, "claim": c.key, "expected": c.label} for c in claims]
     if as_json:
-        console.print_json(rows)
+        more = ({"statement": c.statement, "hypotheses": list(c.hypotheses), "quote": c.quote} for c in claims)
+        console.print_json([row | rest for row, rest in zip(rows, more, strict=True)])
         return
     from hetopt.presentation import terminal_tables
 
@@ -161,8 +165,10 @@ def _check_theorems(claims: Sequence[Claim], as_json: bool) -> None:
         terminal_tables.show(table_of(["theorem", "claims", "states", "kernel"], rows), most=None)
         keys = {key for check in checks if not check.why for key in check.theorem.claims}
         axioms = sorted({axiom.rpartition(".")[2] for check in checks for axiom in check.axioms})
-        text = f"{counted(len(checks), 'theorem')} about {counted(len(keys), 'claim')}; axioms: {', '.join(axioms)}"
-        terminal_tables.print_text(f"{text}; {format_duration(time.perf_counter() - began)}")
+        good = [check for check in checks if not check.why]
+        text = f"{len(good)} of {counted(len(checks), 'theorem')} checked, about {counted(len(keys), 'claim')}"
+        rests = f"; axioms: {', '.join(axioms)}" if axioms else ""
+        terminal_tables.print_text(f"{text}{rests}; {format_duration(time.perf_counter() - began)}")
     if any(check.why for check in checks):
         raise typer.Exit(1)
 
@@ -175,6 +181,8 @@ def _attack(claims: Sequence[Claim], seconds: float | None, seed: int, jobs: int
     from hetopt.proofs.ledger.claim import ClaimVerdict
 
     true = [claim for claim in claims if claim.expected is ClaimVerdict.TRUE]
+    if not true:
+        raise InvalidOption("none of these claims is true; only true claims are attacked")
     found, results = dict[str, attack.Attack](), attack.attack_all(true, seconds, seed, jobs)
     stopped = False
     try:
@@ -252,6 +260,8 @@ def _decide_claims(
     elif results:
         for paper, own in ledger_output.by_paper(results).items():
             terminal_tables.show(ledger_output.verdicts(own, paper), most=None)
+        for result in results if len(results) <= STATED else ():
+            terminal_tables.print_text(f"{result.claim.key}: {ledger_output.statement_text(result.claim)}")
         terminal_tables.print_text(f"{ledger_output.totals(results)}; {format_duration(spent)}")
         for result in results:
             if not result.as_expected:

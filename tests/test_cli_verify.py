@@ -127,7 +127,7 @@ def test_the_list() -> None:
     assert found.exit_code == 0
     assert "oef/lemma-3.1" in found.output
     data = json.loads(run("--list", "--json").stdout)
-    assert {"paper", "place", "claim", "expected"} == set(data[0])
+    assert {"paper", "place", "claim", "expected", "statement", "hypotheses", "quote"} == set(data[0])
 
 
 def test_an_attack() -> None:
@@ -174,6 +174,7 @@ def test_theorems_of_claims_without_any() -> None:
         (["--list", "--keep", "kept"], "--keep is not for --list"),
         (["--kernel", "--html", "page.html"], "--html is not for --kernel"),
         (["oef/*", "--policy", "fft"], "leave out the claims"),
+        (["oef/thm-5.4", "--attack"], "none of these claims is true"),
     ],
 )
 def test_options_that_do_not_go_together(words: list[str], text: str) -> None:
@@ -252,7 +253,7 @@ def test_properties_of_a_policy_of_ones_own(own: str, tmp_path: Path) -> None:
     assert "All, tenants" in found.output
     assert "would have" in found.output  # the envy of u2
     assert "holds on " in found.output
-    assert re.search(rf"\n\| `{own}:All`, tenants \| \[✗\]\(#\S+\) \| \[✗\]\(#\S+\) \|", matrix.read_text())
+    assert re.search(rf"\n\| `{own}:All`, tenants \| <a href="#\S+">✗</a> \| <a href="#\S+">✗</a> \|", matrix.read_text())
     assert "<svg" in page.read_text()
     data = json.loads(run(*words, "--json").stdout)
     assert [row["about"] for row in data] == ["tenants", "jobs"]

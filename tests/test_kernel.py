@@ -6,7 +6,6 @@ import difflib
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.resources import files
 
 import pytest
 
@@ -34,7 +33,7 @@ def test_theorems_state_claims_of_the_ledger_and_their_verdicts() -> None:
 
 def test_definitions_and_statements_are_as_reviewed() -> None:
     """After an intended change: write ``kernel.statements()`` to the file, and review its difference."""
-    locked = (files("hetopt.proofs") / "coq" / "statements.txt").read_text()
+    locked = kernel.locked_statements()
     changed = difflib.unified_diff(locked.splitlines(), kernel.statements().splitlines(), "locked", "now", lineterm="")
     assert not "\n".join(changed)
 
@@ -98,6 +97,7 @@ def own(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iter
     """A file of its own in place of the theorems."""
     hypotheses = kernel.sources()["Hypotheses"]
     monkeypatch.setattr(kernel, "sources", lambda: {"Hypotheses": hypotheses, "Own": HEAD + request.param})
+    monkeypatch.setattr(kernel, "locked_statements", kernel.statements)
     kernel.theorems.cache_clear()
     kernel.by_claim.cache_clear()
     yield
@@ -135,6 +135,15 @@ def test_a_right_theorem_is_accepted(own: None) -> None:
     assert check.theorem.claims == ("oef/thm-5.1-sharing",)
     assert check.theorem.sentence == "a number above 0 is not 0."
     assert check.theorem.statement == "above (x : R) : (0 < x)%R -> x <> 0%R"
+
+
+@needs_coq
+@pytest.mark.parametrize("own", [RIGHT], indirect=True)
+def test_another_statement_than_the_locked_one_is_not_accepted(own: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = kernel.statements().replace("<> 0", "> 0")
+    monkeypatch.setattr(kernel, "locked_statements", lambda: locked)
+    (check,) = [result for result in check_theorems(kernel.theorems()) if isinstance(result, KernelCheck)]
+    assert "not those of statements.txt" in check.why
 
 
 @needs_coq

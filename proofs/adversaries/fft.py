@@ -625,7 +625,9 @@ ADVERSARIES: dict[str, Adversary] = {
     "fft/packing-hard": exact(SUBSETS, partition, "the theory of NP-completeness"),
     "fft/dual-method": exact(f"{PLANS}, with random multipliers and both estimates of tau", dual_step),
     "fft/thm-4.2-packed": exact(
-        "adverse plans that delay each job", delayed_waits, "schedules other than two for each job"
+        "adverse plans that delay each job",
+        delayed_waits,
+        "schedules other than two for each job; those that let a fitting job wait, which no case has",
     ),
     "fft/thm-4.2-one-gpu-jobs": exact("runs with three tie-breaks", fair_waits, "other tie-breaks"),
 }

@@ -572,7 +572,7 @@ ADVERSARIES: dict[str, Adversary] = {
     "hadar/admits-any-eta": exact(
         "the fewest slots on the fastest GPUs, at eta = 1/4 + 1e-6, in fractions",
         admitted_at_eta,
-        "eta closer to 1/4",
+        "eta closer to 1/4; utilities that increase with the completion time, which no case has",
     ),
     "hadar/admits-any-corrected": exact("the fewest slots on the fastest GPUs, in fractions", admitted_when_corrected),
     "hadar/full-server-corrected": exact(RUNS, within_capacity, PRICES),

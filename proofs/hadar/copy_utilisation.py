@@ -223,8 +223,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-batch-alike",
-        quote="*HadarE* achieves the maximal cluster resource utilization of an $n$-node cluster for training a "
-        "batch of jobs forking its every job to $n$ copies for training.",
+        quote="we conclude that the maximum CRU, is attained when each job is forked to n copies, yielding "
+        r"$CRU_m^1 < CRU_m^x < CRU_m^n = CRU_m^{n+1}$ … where m is any number of jobs in a batch.",
         note="Where jobs without copies keep all nodes busy to the end, copies cannot increase the utilisation.",
     ),
 )

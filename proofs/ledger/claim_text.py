@@ -33,6 +33,11 @@ def inline_parts(text: str) -> Iterator[tuple[str, str]]:
         yield "words", text[at:]
 
 
+def as_plain(text: str) -> str:
+    """The text for terminals and tips: formulas in LaTeX, without their dollar signs."""
+    return "".join(part for _, part in inline_parts(text))
+
+
 def as_html(text: str) -> Markup:
     """Format a paragraph as HTML, formulas as MathML."""
     from hetopt.presentation.pages import render

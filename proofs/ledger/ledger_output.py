@@ -12,7 +12,7 @@ from hetopt.presentation.console import versions
 from hetopt.presentation.formatting import MISSING, slug
 from hetopt.presentation.tables import SIGNS, Cell, Column, Mark, Table, joined, number_column, table_of
 from hetopt.proofs.ledger.claim import HEADINGS, PAPERS, Claim, ClaimVerdict, Counterexample, Effort
-from hetopt.proofs.ledger.claim_text import as_html, paragraphs
+from hetopt.proofs.ledger.claim_text import as_html, as_plain, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.kernel import by_claim
 from hetopt.proofs.ledger.verification import DecidedClaim
@@ -79,8 +79,14 @@ def verdicts(decided: Sequence[DecidedClaim], title: str) -> Table:
     )
 
 
+def statement_text(claim: Claim) -> str:
+    """The statement and the hypotheses in plain text."""
+    given = f" Hypotheses: {'; '.join(claim.hypotheses)}." if claim.hypotheses else ""
+    return as_plain(claim.statement + given)
+
+
 def all_claims_table(decided: Sequence[DecidedClaim], link: Callable[[Claim], str]) -> Table:
-    """A row per claim: its key with a link, paper, place, verdict, and how it is known."""
+    """A row per claim: its key with a link and a tip that states it, paper, verdict, how it is known, place."""
     columns: list[Column | str] = [
         "claim",
         *(Column(name, text=True, choices=True) for name in ("paper", "verdict", "known by")),
@@ -88,7 +94,7 @@ def all_claims_table(decided: Sequence[DecidedClaim], link: Callable[[Claim], st
     ]
     rows = (
         (
-            Cell(one.claim.key, link=link(one.claim)),
+            Cell(one.claim.key, link=link(one.claim), tip=statement_text(one.claim)),
             one.claim.paper,
             Cell(one.label, mark=MARKS[one.evidence.verdict]),
             one.known.value,

@@ -230,9 +230,8 @@ class Space(Generic[C]):
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """The hypotheses as text, with the sizes that are fixed."""
-        fixed = (f"${name} = {least}$" for name, (least, most) in self.sizes.items() if least == most)
-        return (*fixed, *(given.text for given in self.hypotheses))
+        """The hypotheses as text."""
+        return tuple(given.text for given in self.hypotheses)
 
     # -- drawing -------------------------------------------------------------------------------------------------
 

@@ -179,6 +179,7 @@ CLAIMS = (
         "yields a globally optimal solution.",
         procedure=ForAll(tenant_space(rising), as_large_as_all),
         expected=ClaimVerdict.FALSE,
+        printed=False,
         policies=("oef-cooperative",),
         instead="oef/thm-5.1-optimal-envy-free",
         note="Section 2.3.2 defines optimal efficiency as the highest overall throughput *while also taking various "

@@ -147,6 +147,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         ),
         expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
+        instead="oef/nonzeros-vertex",
         note="The program has a row for every pair of users. With a row for every user, as in non-cooperative OEF, the "
         "bound holds: `oef/nonzeros-vertex`.",
     ),

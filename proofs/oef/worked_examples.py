@@ -382,6 +382,7 @@ def example(
     note: str = "",
     policies: tuple[str, ...] = (),
     mechanical: tuple[ProofPart, ...] = (),
+    instead: str = "",
 ) -> Claim:
     """A claim about a worked example."""
     return Claim(
@@ -393,6 +394,7 @@ def example(
         expected=expected,
         policies=policies,
         mechanical=mechanical,
+        instead=instead,
         note=note,
     )
 
@@ -505,6 +507,7 @@ CLAIMS = (
         lambda: eq_3_trade(F(45, 1000), F(495, 10000)),
         ClaimVerdict.FALSE,
         "A misprint of 0.495. And 0.045 is 1/22 rounded down, which costs u1 1/1100.",
+        instead="oef/eq-3-trade-corrected",
     ),
     replace(
         example("eq-3-trade-corrected", "section 2.4", TRADE, "", lambda: eq_3_trade(F(1, 22), F(1, 2))), printed=False
