@@ -129,7 +129,8 @@ def theorems_page(intro: str) -> str:
     parts = []
     for file in dict.fromkeys(theorem.file for theorem in theorems()):
         own = [theorem for theorem in theorems() if theorem.file == file]
-        parts.append(f"## {file}.v\n\n" + "\n".join(map(theorem_text, own)))
+        whole = f'Whole, with definitions and proofs: <a href="../_static/{file}.v">{file}.v</a>.'
+        parts.append(f"## {file}.v\n\n{whole}\n\n" + "\n".join(map(theorem_text, own)))
     return THEOREMS.format(intro=intro, theorems="\n".join(parts))
 
 

@@ -31,7 +31,11 @@ extensions = [
 ]
 html_math_renderer = "mathml"
 highlight_language = "text"  # of literal blocks: formulas in docstrings
-html_static_path = ["static", str(Path(pages.__file__).with_name("templates") / "tables.js")]
+html_static_path = [
+    "static",
+    str(Path(pages.__file__).with_name("templates") / "tables.js"),
+    *map(str, sorted((Path(__file__).parents[1] / "proofs" / "coq").glob("*.v"))),
+]
 html_css_files = ["mathematics.css", "hetopt.css"]
 html_js_files = [("tables.js", {"defer": "defer"})]
 html_context = {"pages": {"light": declared(0), "dark": declared(1), "style": pages.stylesheet()}}
