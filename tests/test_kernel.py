@@ -41,17 +41,20 @@ def test_definitions_and_statements_are_as_reviewed() -> None:
 def test_the_locked_text_has_what_gives_a_theorem_its_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Definitions, hypotheses of sections, notations and transparent proofs are in it; lemmas and proofs are not."""
     before, sources = kernel.statements(), kernel.sources()
-    file, text = next((file, text) for file, text in sources.items() if "Definition " in text)
+    file, text = next((file, text) for file, text in sources.items() if "Definition " in text and "(* Claim " in text)
     changes = {
         "a definition": text.replace("Definition ", "Definition odd := 0%nat.\nDefinition ", 1),
         "a hypothesis": f"{text}\nHypothesis odd : False.",
         "an axiom": f"{text}\nAxiom odd : False.",
+        "the claims of a theorem": text.replace("(* Claim ", "(* Claim fft/eq-1, ", 1),
         "a transparent proof": f"{text}\nLemma odd : nat. Proof. exact 0. Defined.",
     }
     for what, changed in changes.items():
         monkeypatch.setattr(kernel, "sources", lambda changed=changed: sources | {file: changed})
+        kernel.theorems.cache_clear()
         assert kernel.statements() != before, what
         monkeypatch.undo()
+        kernel.theorems.cache_clear()
     monkeypatch.setattr(kernel, "sources", lambda: sources | {file: f"{text}\nLemma odd : 1 = 1. Proof. auto. Qed."})
     assert kernel.statements() == before
 

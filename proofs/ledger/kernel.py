@@ -85,6 +85,15 @@ class KernelTheorem:
     statement: str
 
     @property
+    def says(self) -> str:
+        """The claims that it states or refutes, with their parts."""
+        keys = (
+            f"{key} ({part} of {parts})" if parts > 1 else key
+            for key, (part, parts) in zip(self.claims, self.parts, strict=True)
+        )
+        return f"{'refutes' if self.refutes else 'states'} {', '.join(keys)}"
+
+    @property
     def witness(self) -> str:
         """Name of the proof that the hypotheses can be met."""
         return f"{self.name}_met"
@@ -169,14 +178,18 @@ def decides(key: str, refuted: bool) -> bool:
 
 
 def statements() -> str:
-    """Definitions and theorems of all files, without lemmas, proofs and comments: what a reader must trust."""
+    """Definitions and theorems of all files, and the claims that theorems state: what a reader must trust.
+
+    Lemmas, proofs and comments are left out.
+    """
     return "\n\n".join(map(_stated, sources())) + "\n"
 
 
 def _stated(file: str) -> str:
     bare = PROOF.sub("", LEMMA.sub("", _without_comments(sources()[file])))
     lines = [line.rstrip() for line in bare.splitlines()]
-    return "\n".join([f"{file}.v", *(f"  {line}" for line in lines if line)])
+    stating = (f"  {theorem.name} {theorem.says}" for theorem in theorems() if theorem.file == file)
+    return "\n".join([f"{file}.v", *(f"  {line}" for line in lines if line), *stating])
 
 
 def locked_statements() -> str:
