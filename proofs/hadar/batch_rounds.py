@@ -25,7 +25,7 @@ from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import hypothesis, integers, rationals
+from hetopt.proofs.ledger.space import Space, hypothesis, integers, rationals
 
 F = Fraction
 Left = tuple[Fraction, ...]
@@ -316,6 +316,23 @@ S_x$ is whole."""
 BATCH = r"with the fewest rounds of all assignments of nodes to copies"
 ONE_SPEED = integers(1, 1)
 
+
+def one_job_more(most_nodes: int, jobs: int) -> Space[CopyCase]:
+    """Cases of the step to this number of jobs, on nodes of one speed."""
+    return copy_space(
+        alike,
+        longer,
+        between,
+        holds_before,
+        holds_alone,
+        n=(3, most_nodes),
+        m=(jobs, jobs),
+        speeds=ONE_SPEED,
+        works=integers(2, 6),
+        copies=integers(2, 3),
+    )
+
+
 CLAIMS = (
     Claim(
         key="hadar/thm-3-induction",
@@ -324,21 +341,7 @@ CLAIMS = (
         r"same for the additional job alone, eq. (11), then $\mathrm{CRU}_{k+1}^1 < \mathrm{CRU}_{k+1}^x < "
         r"\mathrm{CRU}_{k+1}^n$, eq. (13); "
         f"{BATCH}.",
-        procedure=ForAll(
-            copy_space(
-                alike,
-                longer,
-                between,
-                holds_before,
-                holds_alone,
-                n=(3, 5),
-                m=(3, 3),
-                speeds=ONE_SPEED,
-                works=integers(2, 6),
-                copies=integers(2, 3),
-            ),
-            increases_further,
-        ),
+        procedure=ForAll(one_job_more(most_nodes=5, jobs=3), increases_further),
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-batch-alike",
@@ -353,21 +356,7 @@ CLAIMS = (
         place="proof of Theorem 3, eq. (11)",
         statement=r"If $\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for each of two jobs alone, eq. (11), "
         rf"then $\mathrm{{CRU}}_2^1 < \mathrm{{CRU}}_2^x < \mathrm{{CRU}}_2^n$; {BATCH}.",
-        procedure=ForAll(
-            copy_space(
-                alike,
-                longer,
-                between,
-                holds_before,
-                holds_alone,
-                n=(3, 4),
-                m=(2, 2),
-                speeds=ONE_SPEED,
-                works=integers(2, 6),
-                copies=integers(2, 3),
-            ),
-            increases_further,
-        ),
+        procedure=ForAll(one_job_more(most_nodes=4, jobs=2), increases_further),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("hadare",),
