@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from adversary_cases import some_cases
-from ledger_cases import stored_case
 
 from hetopt.proofs.adversaries import asrpt
 from hetopt.proofs.adversaries.asrpt import ADVERSARIES
@@ -34,28 +33,6 @@ from hetopt.proofs.asrpt.single_machine import best_seconds
 F = Fraction
 FEW = 10
 """Cases of each claim."""
-
-
-@pytest.mark.parametrize(
-    ("key", "false"),
-    [
-        ("larger-later-together", "larger-later"),
-        ("alpha-max-fast-inside", "alpha-max"),
-        ("alpha-order", "alpha-max"),
-        ("alpha-one-server", "alpha-tilde"),
-        ("lemma-1-continuous", "lemma-1-slow-inside"),
-        ("lemma-2-continuous", "lemma-2-slow-inside"),
-        ("eq-12", "lemma-2-slow-inside"),
-        ("lemma-3-continuous", "lemma-3-slow-inside"),
-        ("error-seconds", "lemma-3-slow-inside"),
-        ("thm-1-continuous", "thm-1-short-jobs"),
-        ("thm-1-continuous", "thm-1-slow-inside"),
-        ("thm-1-strict", "thm-1-short-jobs"),
-        ("lemma-2-all-slots", "lemma-2-slow-inside"),
-    ],
-)
-def test_counterexamples_of_related_claims_are_found(key: str, false: str) -> None:
-    assert ADVERSARIES[f"asrpt/{key}"].slack(stored_case(f"asrpt/{false}")) < 0
 
 
 def later(runs: list[Started]) -> list[Started]:

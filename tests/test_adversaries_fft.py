@@ -37,23 +37,6 @@ F = Fraction
 ONE = (F(1),)
 
 
-@pytest.mark.parametrize(
-    ("key", "false"),
-    [
-        ("age-term-equal", "age-term"),
-        ("eq-3-service", "eq-3-shorter"),
-        ("eq-3-service", "eq-3-faster"),
-        ("tau-equal-gangs", "tau"),
-        ("tau-one-gpu-jobs", "tau-fastest"),
-        ("tau-one-gpu-jobs", "tau-fastest-one-type"),
-        ("eq-7-powers", "eq-7"),
-        ("largest-first-powers", "largest-first"),
-    ],
-)
-def test_counterexamples_of_related_claims_are_found(key: str, false: str) -> None:
-    assert ADVERSARIES[f"fft/{key}"].slack(stored_case(f"fft/{false}")) < 0
-
-
 def test_work_as_printed_depends_on_its_unit() -> None:
     assert adversaries.same_in_units(stored_case("fft/units"), fractions=False) < 0
 

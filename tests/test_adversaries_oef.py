@@ -19,7 +19,6 @@ from hetopt.models.ceei import equal_budgets
 from hetopt.proofs.adversaries import oef_optima as optima
 from hetopt.proofs.adversaries import oef_rules as rules
 from hetopt.proofs.adversaries.linear_optima import Form, Lines, Program, compare, holds_unless, require
-from hetopt.proofs.adversaries.oef import ADVERSARIES
 from hetopt.proofs.adversaries.oef_optima import Market, Tenants, every_optimum
 from hetopt.proofs.oef.compositions import HeldGPUsCase
 from hetopt.proofs.oef.misreport_cases import MisreportCase
@@ -35,32 +34,6 @@ PAPER = TenantCase(((F(1), F(2)), (F(1), F(5))), (F(1), F(1)))
 """[OEF, eq. 6]."""
 
 IDENTICAL = TenantCase(((F(1), F(2)),) * 2, (F(1), F(1)))
-
-
-@pytest.mark.parametrize(
-    ("key", "false"),
-    [
-        ("table-1-noncooperative-lies", "thm-5.4-slowest"),
-        ("lemma-3.1-ratio", "lemma-3.1"),
-        ("lemma-3.1-cooperative-two", "lemma-3.1-cooperative"),
-        ("lemma-3.1-cooperative-three", "lemma-3.1-cooperative-more"),
-        ("lemma-3.1-cooperative-two-types", "lemma-3.1-cooperative"),
-        ("lemma-3.1-sharing-ratio", "lemma-3.1-sharing"),
-        ("thm-5.2-ratio", "thm-5.2"),
-        ("thm-5.2-ratio", "thm-5.2-ties"),
-        ("thm-5.2-sorted", "thm-5.2"),
-        ("thm-5.2-cooperative-two", "thm-5.2-cooperative"),
-        ("thm-5.4-over", "thm-5.4"),
-        ("thm-5.4-first-type", "thm-5.4"),
-        ("thm-5.4-trades", "thm-5.4"),
-        ("false-types-over", "false-types"),
-        ("thm-5.3-positive", "thm-5.3"),
-        ("thm-5.3-cooperative-two", "thm-5.3-cooperative"),
-        ("thm-5.3-cooperative-three", "thm-5.3-cooperative-two-types"),
-    ],
-)
-def test_counterexamples_of_related_claims_are_found(key: str, false: str) -> None:
-    assert ADVERSARIES[f"oef/{key}"].slack(stored_case(f"oef/{false}")) < 0
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 from adversary_cases import some_cases
+from ledger_cases import stored_case
 
 from hetopt.proofs.ledger import attack as attacks
 from hetopt.proofs.ledger.attack import Adversary, attack
@@ -105,3 +106,51 @@ def test_true_claims_stand(key: str) -> None:
     adversary = attacks.adversaries()[key]
     for case in some_cases(key, 10):
         assert adversary.slack(case) >= -adversary.tolerance, case
+
+
+@pytest.mark.parametrize(
+    ("key", "false"),
+    [
+        ("oef/table-1-noncooperative-lies", "oef/thm-5.4-slowest"),
+        ("oef/lemma-3.1-ratio", "oef/lemma-3.1"),
+        ("oef/lemma-3.1-cooperative-two", "oef/lemma-3.1-cooperative"),
+        ("oef/lemma-3.1-cooperative-three", "oef/lemma-3.1-cooperative-more"),
+        ("oef/lemma-3.1-cooperative-two-types", "oef/lemma-3.1-cooperative"),
+        ("oef/lemma-3.1-sharing-ratio", "oef/lemma-3.1-sharing"),
+        ("oef/thm-5.2-ratio", "oef/thm-5.2"),
+        ("oef/thm-5.2-ratio", "oef/thm-5.2-ties"),
+        ("oef/thm-5.2-sorted", "oef/thm-5.2"),
+        ("oef/thm-5.2-cooperative-two", "oef/thm-5.2-cooperative"),
+        ("oef/thm-5.4-over", "oef/thm-5.4"),
+        ("oef/thm-5.4-first-type", "oef/thm-5.4"),
+        ("oef/thm-5.4-trades", "oef/thm-5.4"),
+        ("oef/false-types-over", "oef/false-types"),
+        ("oef/thm-5.3-positive", "oef/thm-5.3"),
+        ("oef/thm-5.3-cooperative-two", "oef/thm-5.3-cooperative"),
+        ("oef/thm-5.3-cooperative-three", "oef/thm-5.3-cooperative-two-types"),
+        ("fft/age-term-equal", "fft/age-term"),
+        ("fft/eq-3-service", "fft/eq-3-shorter"),
+        ("fft/eq-3-service", "fft/eq-3-faster"),
+        ("fft/tau-equal-gangs", "fft/tau"),
+        ("fft/tau-one-gpu-jobs", "fft/tau-fastest"),
+        ("fft/tau-one-gpu-jobs", "fft/tau-fastest-one-type"),
+        ("fft/eq-7-powers", "fft/eq-7"),
+        ("fft/largest-first-powers", "fft/largest-first"),
+        ("asrpt/larger-later-together", "asrpt/larger-later"),
+        ("asrpt/alpha-max-fast-inside", "asrpt/alpha-max"),
+        ("asrpt/alpha-order", "asrpt/alpha-max"),
+        ("asrpt/alpha-one-server", "asrpt/alpha-tilde"),
+        ("asrpt/lemma-1-continuous", "asrpt/lemma-1-slow-inside"),
+        ("asrpt/lemma-2-continuous", "asrpt/lemma-2-slow-inside"),
+        ("asrpt/eq-12", "asrpt/lemma-2-slow-inside"),
+        ("asrpt/lemma-3-continuous", "asrpt/lemma-3-slow-inside"),
+        ("asrpt/error-seconds", "asrpt/lemma-3-slow-inside"),
+        ("asrpt/thm-1-continuous", "asrpt/thm-1-short-jobs"),
+        ("asrpt/thm-1-continuous", "asrpt/thm-1-slow-inside"),
+        ("asrpt/thm-1-strict", "asrpt/thm-1-short-jobs"),
+        ("asrpt/lemma-2-all-slots", "asrpt/lemma-2-slow-inside"),
+    ],
+)
+def test_counterexamples_of_related_claims_are_found(key: str, false: str) -> None:
+    pytest.importorskip("z3")
+    assert attacks.adversaries()[key].slack(stored_case(false)) < 0
