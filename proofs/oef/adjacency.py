@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import chain, combinations, pairwise
 
-from hetopt.data.rationals import numbers_text
+from hetopt.data.rationals import digits, numbers_text
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -41,7 +41,7 @@ def misplaced(case: TenantCase, found: Optimum) -> Fraction:
 
 def filled(case: TenantCase, found: Optimum) -> Finding:
     """Lemma 3.1 for one optimum."""
-    words = f"u1 gets ({numbers_text(found.share[0])}) of ({numbers_text(case.gpus)}) GPUs"
+    words = f"u1 gets ({', '.join(map(digits, found.share[0]))}) of ({numbers_text(case.gpus)}) GPUs"
     picture = case.picture("optimum", found.share)
     return Finding(-misplaced(case, found), words, (OPTIMAL, UNIQUE), (picture,), found.unique)
 
@@ -82,7 +82,7 @@ def gap(case: TenantCase, found: Optimum) -> tuple[Fraction, int]:
 def adjacent(case: TenantCase, found: Optimum) -> Finding:
     """Theorem 5.2 for one optimum."""
     size, e = gap(case, found)
-    words = f"u{e + 1} gets ({numbers_text(found.share[e])})"
+    words = f"u{e + 1} gets ({', '.join(map(digits, found.share[e]))})"
     return Finding(-size, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
