@@ -223,6 +223,7 @@ class MissingPackage(HetoptError, ImportError):  # type: ignore[misc]
 
     EXTRAS: ClassVar = {
         "hypothesis": "prove",
+        "z3": "prove",
         "sklearn": "predict",
         "pynvml": "run",
         "prometheus_client": "run",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -39,9 +38,6 @@ HEADINGS = {
 }  # fmt: skip
 """Heading in the help -> module -> its commands, which are functions of these names."""
 
-NEEDS = {"hetopt.proofs.verify_command": "hypothesis"}
-"""Module -> the package of an extra without which its commands cannot run."""
-
 _MODULE = {name: module for part in HEADINGS.values() for module, names in part.items() for name in names}
 
 
@@ -65,9 +61,7 @@ class CommandGroup(TyperGroup):
         except HetoptError as problem:  # a broken package must not disable other commands
             console.note(str(problem))
             return None
-        needed = NEEDS.get(_MODULE.get(cmd_name, ""))
-        missing = f" (extra: {MissingPackage(needed).extra})" if needed and find_spec(needed) is None else ""
-        command.short_help = command.get_short_help_str(1000) + missing
+        command.short_help = command.get_short_help_str(1000)
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

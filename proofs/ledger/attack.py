@@ -112,6 +112,8 @@ def attack(claim: Claim, seconds: float, seed: int = 0) -> Attack:
         cases += 1
         try:
             slack, checked = float(adversary.slack(case)), procedure.judge(case)
+        except ImportError:
+            raise
         except Exception as problem:  # whatever the code of an adversary or a claim raises
             text = f"{numbers.as_dict()}: {type(problem).__name__}: {problem}"
             return Attack(claim.key, adversary.method, cases, disputed=text, blind=adversary.blind, seconds=spent)

@@ -1,4 +1,4 @@
-"""Spaces of cases as tables of fractions, which Hypothesis draws and a search enumerates, changes and shrinks.
+"""Spaces of cases as tables of fractions, which a search draws, enumerates, changes and shrinks.
 
 A claim declares the tables of its cases and how to build a case from them; drawing, searching, shrinking and storing
 cases need no further code.
@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count, product
 from math import prod
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from hypothesis import strategies as st
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
 
 C = TypeVar("C")
 H = TypeVar("H", contravariant=True)
@@ -26,7 +27,7 @@ Rows: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
 
 class ValueChooser(Protocol):
-    """Function that chooses one of several values; implemented by Hypothesis or a random generator."""
+    """Function that chooses one of several values; implemented by a random generator, or by Hypothesis in tests."""
 
     def __call__(self, values: Sequence[V]) -> V:
         """One of ``values``, which are ordered from simple to complex."""
@@ -235,11 +236,12 @@ class Space(Generic[C]):
 
     # -- drawing -------------------------------------------------------------------------------------------------
 
-    def strategy(self) -> st.SearchStrategy[tuple[CaseNumbers, C]]:
-        """Strategy of pairs (numbers, case); shrinks towards few rows and simple entries."""
+    def strategy(self) -> SearchStrategy[tuple[CaseNumbers, C]]:
+        """Strategy of Hypothesis of pairs (numbers, case); shrinks towards few rows and simple entries."""
+        from hypothesis import strategies as st
 
         @st.composite
-        def draw_numbers(draw: st.DrawFn) -> CaseNumbers:
+        def draw_numbers(draw: DrawFn) -> CaseNumbers:
             sizes = {name: draw(st.integers(*limits)) for name, limits in self.sizes.items()}
             if self.chosen is not None:
                 return self.chosen(lambda values: draw(st.sampled_from(values)), sizes)
