@@ -179,9 +179,9 @@ class SlurmCluster:
         LENT.discard(daemon.pid)
 
     def wait_until_idle(self) -> None:
-        """Until all nodes are up and nothing runs."""
+        """Until all nodes are up and respond, and nothing runs; after ``state=resume`` a node does not respond yet."""
         wanted = sorted(self.nodes)
-        idle = ("sinfo", "-h", "-N", "-p", "gpu", "-t", "idle", "-o", "%N")
+        idle = ("sinfo", "-h", "-N", "-r", "-p", "gpu", "-t", "idle", "-o", "%N")
         self._wait(lambda: sorted(set(self.call(*idle, check=False).split())) == wanted, "an idle cluster")
 
     # -- commands

@@ -158,8 +158,9 @@ def usable(engine: Engine) -> list[Node]:
     AssertionError
         There is none.
     """
-    nodes = [node for node in engine.nodes() if node.up and node.seats]
-    assert nodes, "no node is up and has a seat"
+    every = engine.nodes()
+    nodes = [node for node in every if node.up and node.seats]
+    assert nodes, f"no node is up and has a seat: {', '.join(f'{node.name} ({node.note})' for node in every)}"
     return nodes
 
 
