@@ -157,6 +157,7 @@ def test_theorems_of_a_claim_are_checked() -> None:
     assert found.exit_code == 0
     assert "checked" in found.output
     rows = json.loads(run("asrpt/srpt", "--kernel", "--json").stdout)
+    assert rows
     assert all("asrpt/srpt" in row["claims"] and row["accepted"] for row in rows)
 
 
