@@ -1,4 +1,4 @@
-"""All claims of the ledger: complete, decided as it stands for, and each file of a counterexample refutes one."""
+"""All claims of the ledger: complete, and each file of a counterexample refutes one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from hetopt import instances
-from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Effort, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.counterexample_files import instance_of, stored_names, stored_numbers
 from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.procedures import ForAll, universal_part
 from hetopt.proofs.ledger.space import CaseNumbers
+from hetopt.registry import policy_names
 
 EVERY = list(all_claims().values())
 NOTHING_TO_DRAW = (
@@ -28,47 +29,29 @@ NOTHING_TO_DRAW = (
 """About bytes, edges and numbers of copies, not about who has which GPUs when."""
 
 
-@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
-def test_claims_are_complete(one: Claim) -> None:
-    """What holds has a proof or a computation; what is false as printed may name what holds instead."""
-    assert one.statement.strip()
-    assert one.place
-    assert one.paper
-    assert one.key == one.key.lower()
-    if one.expected is ClaimVerdict.TRUE and isinstance(one.procedure, ForAll):
-        assert one.proof.strip()
-    if one.instead:
-        assert one.instead in all_claims()
-        assert all_claims()[one.instead].expected is ClaimVerdict.TRUE
-    if one.expected is ClaimVerdict.TRUE:
-        assert not one.instead
-    for name in one.policies:
-        from hetopt.registry import policy_names
+def test_claims_are_complete() -> None:
+    """What holds has a proof or a computation; what is false as printed may name what holds instead.
 
-        assert name in policy_names()
+    Whether verdicts and parts of proofs are as expected is for ``hetopt verify --quick``, which ``make test`` runs too.
+    """
+    known = set(policy_names())
+    for one in EVERY:
+        assert one.statement.strip(), one.key
+        assert one.place, one.key
+        assert one.paper, one.key
+        assert one.key == one.key.lower()
+        assert set(one.policies) <= known, one.key
+        true = one.expected is ClaimVerdict.TRUE
+        assert one.proof.strip() or not (true and isinstance(one.procedure, ForAll)), one.key
+        assert not one.instead or (not true and all_claims()[one.instead].expected is ClaimVerdict.TRUE), one.key
 
 
-@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
-def test_every_verdict_is_reached(one: Claim) -> None:
-    effort = Effort(instances=20, seconds=0, mechanical=False)
-    assert one.procedure.decide(one, effort).verdict == one.expected
-
-
-@pytest.mark.parametrize("one", [c for c in EVERY if c.mechanical], ids=lambda one: one.key)
-def test_parts_of_proofs_for_a_machine_hold(one: Claim) -> None:
-    pytest.importorskip("z3")
-    pytest.importorskip("sympy")
-    for part in one.mechanical:
-        assert part().holds
-
-
-@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
-def test_formulas_can_be_shown(one: Claim) -> None:
+def test_formulas_can_be_shown() -> None:
     """Every formula becomes MathML, without a command that is left as it is."""
-    for text in (one.statement, one.note, one.proof):
-        assert text.count("$") % 2 == 0
+    for text in (text for one in EVERY for text in (one.statement, one.note, one.proof)):
+        assert text.count("$") % 2 == 0, text
         shown = "".join(map(as_html, paragraphs(text)))
-        assert "<merror" not in shown
+        assert "<merror" not in shown, text
         assert not set("\\$*`") & set(re.sub("<[^>]*>", "", shown)), shown
 
 
