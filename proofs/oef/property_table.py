@@ -122,8 +122,9 @@ class TableRow:
         self,
         column: str,
         *,
-        printed: bool,
+        yes: bool,
         expected: ClaimVerdict,
+        printed: bool = True,
         condition: str = "",
         quote: str = "",
         proof: str = "",
@@ -131,9 +132,10 @@ class TableRow:
         instead: str = "",
         note: str = "",
     ) -> Claim:
-        """The claim of one cell: a printed "yes" is about all cases, a printed "no" about some case.
+        """The claim of one cell: a "yes" is about all cases, a "no" about some case.
 
-        A ``condition`` that the claim needs follows its statement.
+        A ``condition`` that the claim needs follows its statement. ``printed``: whether the paper claims this; its row
+        of OEF is about two programs.
         """
         universal: ForAll[Any]
         if column == "lies":
@@ -145,12 +147,13 @@ class TableRow:
         return Claim(
             key=f"oef/table-1-{self.key}-{column}",
             place="Table 1",
-            statement=f"{self.name} is {'' if printed else 'not '}{words}{condition}.",
+            statement=f"{self.name} is {'' if yes else 'not '}{words}{condition}.",
             quote=quote,
-            procedure=universal if printed else Exists(universal),
+            procedure=universal if yes else Exists(universal),
             expected=expected,
+            printed=printed,
             policies=(self.policy,),
-            proof=proof or ("" if printed else "One instance is enough."),
+            proof=proof or ("" if yes else "One instance is enough."),
             mechanical=mechanical,
             instead=instead,
             note=note or self.note,
@@ -193,19 +196,19 @@ LEVEL = r"All users have $t^*$ in every optimum, so any optimum represents all. 
 CLAIMS = (
     GAVEL.cell(
         "pareto",
-        printed=False,
+        yes=False,
         expected=ClaimVerdict.TRUE,
         quote="This demonstrates the *pareto-inefficiency* and non-optimal resource efficiency under Gavel.",
     ),
     GAVEL.cell(
         "envy",
-        printed=False,
+        yes=False,
         expected=ClaimVerdict.TRUE,
         quote="However, Gavel falls short to provide high resource efficiency and *envy-freeness*.",
     ),
     GAVEL.cell(
         "sharing",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.TRUE,
         condition=", if it gives every user at most one GPU's time and there are at most as many GPUs as users",
         quote="This policy is naturally *sharing-incentive*.",
@@ -224,19 +227,19 @@ CLAIMS = (
     ),
     GAVEL.cell(
         "lies",
-        printed=False,
+        yes=False,
         expected=ClaimVerdict.TRUE,
         quote="In this sense, Gavel does not achieve *strategy-proofness* either.",
     ),
     GAVEL.cell(
         "total",
-        printed=False,
+        yes=False,
         expected=ClaimVerdict.TRUE,
         quote="This demonstrates the *pareto-inefficiency* and non-optimal resource efficiency under Gavel.",
     ),
     GANDIVA.cell(
         "pareto",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.FALSE,
         quote=r"$\text{Gandiva}_{\text{fair}}$ is *pareto-efficient*",
         instead="oef/gandiva-two-types",
@@ -244,14 +247,14 @@ CLAIMS = (
     ),
     GANDIVA.cell(
         "envy",
-        printed=False,
+        yes=False,
         expected=ClaimVerdict.TRUE,
         quote="however, it violates *envy-freeness*, as the algorithm proceeds greedily, regardless of inter-user "
         "constraints.",
     ),
     GANDIVA.cell(
         "sharing",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.TRUE,
         quote="Since this trading mechanism can only increase each user's training throughput, "
         r"$\text{Gandiva}_{\text{fair}}$ satisfies *sharing-incentive*.",
@@ -261,14 +264,14 @@ CLAIMS = (
     ),
     GANDIVA.cell(
         "lies",
-        printed=False,
+        yes=False,
         expected=ClaimVerdict.TRUE,
         quote=r"Another limitation of $\text{Gandiva}_{\text{fair}}$ is that it cannot completely prevent all users "
         "from lying.",
     ),
     GANDIVA.cell(
         "total",
-        printed=False,
+        yes=False,
         expected=ClaimVerdict.TRUE,
         quote="Without cheating, this allocation achieves much higher resource efficiency than "
         r"$\text{Gandiva}_{\text{fair}}$, indicating $\text{Gandiva}_{\text{fair}}$ fails to provide optimal "
@@ -276,14 +279,14 @@ CLAIMS = (
     ),
     COOPERATIVE.cell(
         "pareto",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.FALSE,
         quote="OEF satisfies *pareto-efficiency* (Theorem 5.3).",
         instead="oef/thm-5.3-cooperative-three",
     ),
     COOPERATIVE.cell(
         "envy",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.TRUE,
         quote="In cooperative environments where cheating is a non-issue, it ensures *envy-freeness* and "
         "*sharing-incentive*",
@@ -291,18 +294,16 @@ CLAIMS = (
     ),
     COOPERATIVE.cell(
         "sharing",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.TRUE,
         quote="In cooperative environments where cheating is a non-issue, it ensures *envy-freeness* and "
         "*sharing-incentive*",
         proof=SHARING_INCENTIVE,
     ),
-    replace(
-        COOPERATIVE.cell("lies", printed=True, expected=ClaimVerdict.FALSE, instead="oef/thm-5.4-over"), printed=False
-    ),
+    COOPERATIVE.cell("lies", yes=True, printed=False, expected=ClaimVerdict.FALSE, instead="oef/thm-5.4-over"),
     COOPERATIVE.cell(
         "total",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.FALSE,
         quote="In cooperative environments where cheating is a non-issue, it ensures … while maximizing the resource "
         "efficiency.",
@@ -310,23 +311,17 @@ CLAIMS = (
     ),
     NONCOOPERATIVE.cell(
         "pareto",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.TRUE,
         condition=" if all speedups are positive",
         quote="OEF satisfies *pareto-efficiency* (Theorem 5.3).",
         proof=LEVEL,
     ),
-    replace(
-        NONCOOPERATIVE.cell("envy", printed=True, expected=ClaimVerdict.FALSE, instead="oef/thm-5.1-envy"),
-        printed=False,
-    ),
-    replace(
-        NONCOOPERATIVE.cell("sharing", printed=True, expected=ClaimVerdict.FALSE, instead="oef/thm-5.1-sharing"),
-        printed=False,
-    ),
+    NONCOOPERATIVE.cell("envy", yes=True, printed=False, expected=ClaimVerdict.FALSE, instead="oef/thm-5.1-envy"),
+    NONCOOPERATIVE.cell("sharing", yes=True, printed=False, expected=ClaimVerdict.FALSE, instead="oef/thm-5.1-sharing"),
     NONCOOPERATIVE.cell(
         "lies",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.TRUE,
         quote="In non-cooperative environments, OEF ensures *strategy-proofness* (Theorem 5.4).",
         proof=OVER,
@@ -334,7 +329,7 @@ CLAIMS = (
     ),
     NONCOOPERATIVE.cell(
         "total",
-        printed=True,
+        yes=True,
         expected=ClaimVerdict.FALSE,
         quote="Specifically, OEF prioritizes *strategy-proofness* while maximizing resource efficiency in "
         "non-cooperative environments where multiple tenants may cheat to compete for limited resources.",
