@@ -234,8 +234,7 @@ def _decide_claims(
     """Decide claims, print the verdicts and write the files; after Ctrl-C those of the claims decided so far."""
     from hetopt.data.saving import check_folder, save
     from hetopt.presentation import terminal_tables
-    from hetopt.proofs.ledger import ledger_output, verification
-    from hetopt.proofs.ledger.counterexample_files import unreadable
+    from hetopt.proofs.ledger import counterexample_files, discovery, ledger_output, verification
 
     new_folder = keep is not None and not keep.exists()
     if keep is not None:
@@ -274,9 +273,9 @@ def _decide_claims(
             print("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
     if page is not None and not as_json:
         print(f"page: {page}")
-    broken_files = unreadable()
-    for name in broken_files:
-        console.note(f"instance {name} cannot be read")
+    broken_files = counterexample_files.problems(discovery.all_claims())
+    for problem in broken_files:
+        console.note(problem)
     if stopped:
         raise typer.Exit(130)
     if broken_files or not all(result.as_expected for result in results):

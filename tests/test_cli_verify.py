@@ -102,14 +102,14 @@ def test_verdicts_and_evidence_are_printed() -> None:
         assert part in found.output
 
 
-def test_an_unreadable_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_useless_files_of_counterexamples_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from hetopt.proofs.ledger import counterexample_files
 
-    assert counterexample_files.unreadable() == []
-    monkeypatch.setattr(counterexample_files, "unreadable", lambda: ["refuted/mine"])
+    monkeypatch.setattr(counterexample_files, "_index", lambda: ({"oef/thm-9": ("refuted/one",)}, ["refuted/other"]))
     found = run("oef/eq-6", *QUICK)
     assert found.exit_code == 1
-    assert "instance refuted/mine cannot be read" in found.stderr
+    assert "instance refuted/other cannot be read" in found.stderr
+    assert "instance refuted/one is a counterexample to 'oef/thm-9', which is no claim of the ledger" in found.stderr
     assert "1 true" in found.stdout
 
 

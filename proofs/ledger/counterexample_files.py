@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -68,9 +69,15 @@ def stored_names(claim: str) -> tuple[str, ...]:
     return (*by_claim.get(claim, ()), *((name,) if name in unreadable_names else ()))
 
 
-def unreadable() -> list[str]:
-    """Names of the unreadable files in the folder of counterexamples."""
-    return list(_index()[1])
+def problems(claims: Collection[str]) -> list[str]:
+    """A line for each stored counterexample that cannot be read, and for each that names none of these claims."""
+    by_claim, unreadable_names = _index()
+    return [f"instance {name} cannot be read" for name in unreadable_names] + [
+        f"instance {name} is a counterexample to {key!r}, which is no claim of the ledger"
+        for key, names in by_claim.items()
+        if key not in claims
+        for name in names
+    ]
 
 
 def instance_of(case: Any) -> Instance:
