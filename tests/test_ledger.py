@@ -376,7 +376,7 @@ def test_a_broken_file_spoils_its_own_claim_alone(one_file: Path, text: str, mes
     assert len(known_counterexamples()) == len(
         property_matrix.stored_refutations()
     )  # those of policies are in another file
-    assert counterexample_files.unreadable() == ["refuted/oef-thm-5-4"]
+    assert counterexample_files.problems(all_claims()) == ["instance refuted/oef-thm-5-4 cannot be read"]
     assert decide(all_claims()["oef/thm-5.4-over"], QUICK).verdict is ClaimVerdict.TRUE
 
 
