@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -87,6 +86,8 @@ def verify(
     With --policy: test properties of that policy; print the number of instances and the smallest counterexamples.
     The exit code is 1 if a verdict differs from the expected one. After Ctrl-C the claims decided so far are printed.
     """
+    from joblib import cpu_count
+
     from hetopt.checks import whole
     from hetopt.data.saving import check_writable
     from hetopt.proofs.ledger.claim import QUICK, Effort
@@ -95,7 +96,7 @@ def verify(
     default = QUICK if quick else Effort() if policy is None else Effort(seconds=PER_CELL)
     given: dict[str, Any] = {"instances": instances, "seconds": seconds, "seed": seed}
     effort = replace(default, **{key: value for key, value in given.items() if value is not None})
-    processes = whole(os.cpu_count() or 1 if jobs == -1 else jobs, "jobs", 1)
+    processes = whole(cpu_count() if jobs == -1 else jobs, "jobs", 1)
     for path in filter(None, (html, markdown)):
         check_writable(path)
     modes = {"--policy": policy is not None, "--attack": attack, "--kernel": kernel, "--list": show}

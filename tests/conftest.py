@@ -23,6 +23,7 @@ from hetopt.executor import lease_directory
 from hetopt.executor.engines.engine import Node
 
 os.environ.pop("COLUMNS", None)  # GNU readline, which pytest imports, sets it for the processes of pytest-xdist
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # tests run side by side; commands need no workers
 matplotlib.use("Agg")
 # Derandomised, so that a red run is red again; without deadline, since other work may share the machine.
 settings.register_profile(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -149,16 +148,6 @@ def test_an_attack_that_succeeds_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     found = run("oef/thm-5.1-sharing", "--attack", "--seconds", "1", "--jobs", "1")
     assert found.exit_code == 1
     assert "1 refuted or in dispute" in found.output
-
-
-@pytest.mark.skipif(shutil.which("coqc") is None, reason="needs Coq: apt-get install coq")
-def test_theorems_of_a_claim_are_checked() -> None:
-    found = run("asrpt/srpt", "--kernel")
-    assert found.exit_code == 0
-    assert "checked" in found.output
-    rows = json.loads(run("asrpt/srpt", "--kernel", "--json").stdout)
-    assert rows
-    assert all("asrpt/srpt" in row["claims"] and row["accepted"] for row in rows)
 
 
 def test_theorems_of_claims_without_any() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
+from hetopt.cli.app import app
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger import kernel
 from hetopt.proofs.ledger.claim import QUICK, ClaimVerdict
@@ -138,6 +141,12 @@ def test_a_right_theorem_is_accepted(own: None) -> None:
     assert check.theorem.claims == ("oef/thm-5.1-sharing",)
     assert check.theorem.sentence == "a number above 0 is not 0."
     assert check.theorem.statement == "above (x : R) : (0 < x)%R -> x <> 0%R"
+    found = CliRunner().invoke(app, words := ["verify", "oef/thm-5.1-sharing", "--kernel"])
+    assert found.exit_code == 0
+    assert "checked" in found.output
+    (row,) = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert row["claims"] == ["oef/thm-5.1-sharing"]
+    assert row["accepted"]
 
 
 @needs_coq
