@@ -10,6 +10,7 @@ from typing import Any
 
 from executor_job import model_after
 
+from hetopt.executor.event_log import EventLog
 from hetopt.executor.processes import tagged
 from hetopt.executor.state_database import EVENTS, StateDatabase
 
@@ -47,6 +48,7 @@ def violations_of(database: StateDatabase, witness: Path, steps_of: Mapping[str,
     found += _going_back(leases) + _overlaps(leases, seats, witness)
     own = [tag for _, tag in tagged() if tag.startswith(f"hetopt-{database.cluster}-")]
     found += [f"a process of {tag} lives" for tag in own]
+    EventLog(database).write()  # as the next controller does: others may write events when this one has ended
     written = (database.folder / EVENTS).read_text().splitlines()
     numbers = [json.loads(line)["id"] for line in written]
     if numbers != events:
