@@ -9,12 +9,14 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from hetopt.presentation.formatting import slug
 from hetopt.presentation.pages import fragment
 from hetopt.proofs.ledger.claim import PAPERS, QUICK, Claim, ClaimVerdict
 from hetopt.proofs.ledger.claim_text import as_markdown
+from hetopt.proofs.ledger.counterexample_files import problems
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.kernel import KernelTheorem, theorems
 from hetopt.proofs.ledger.ledger_output import (
@@ -91,7 +93,10 @@ def page(key: str, own: list[DecidedClaim]) -> str:
 
 
 def write(app: Sphinx) -> None:
-    """Write the generated pages into ``theory/``."""
+    """Write the generated pages into ``theory/``; warn of verdicts that are not the expected ones."""
+    unexpected = [f"{one.claim.key}: not the expected verdict" for one in decided() if not one.as_expected]
+    for problem in (*unexpected, *problems(all_claims())):
+        logging.getLogger(__name__).warning(problem)
     papers, folder = by_paper(decided()), Path(app.srcdir) / "theory"
     pages = {f"claims-{slug(paper.name.lower())}": page(key, papers[paper.name]) for key, paper in PAPERS.items()}
     wrong = [one for one in decided() if one.claim.printed and one.evidence.verdict is ClaimVerdict.FALSE]

@@ -32,7 +32,7 @@ NOTHING_TO_DRAW = (
 def test_claims_are_complete() -> None:
     """What holds has a proof or a computation; what is false as printed may name what holds instead.
 
-    Whether verdicts are as expected is for ``hetopt verify --quick``, which ``make test`` runs too.
+    Whether verdicts are as expected is for the docs, which ``make test`` builds: an unexpected one is a warning there.
     """
     known = set(policy_names())
     for one in EVERY:
