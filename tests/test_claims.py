@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hetopt import instances
+from hetopt.proofs.ledger import kernel
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.counterexample_files import instance_of, stored_names, stored_numbers
@@ -44,6 +47,25 @@ def test_claims_are_complete() -> None:
         true = one.expected is ClaimVerdict.TRUE
         assert one.proof.strip() or not (true and isinstance(one.procedure, ForAll)), one.key
         assert not one.instead or (not true and all_claims()[one.instead].expected is ClaimVerdict.TRUE), one.key
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/theory/index.md"])
+def test_pages_count_the_claims_of_the_ledger(page: str) -> None:
+    printed = Counter(one.expected for one in EVERY if one.printed)
+    stated = sum(all_claims()[key].expected is ClaimVerdict.TRUE for key in kernel.by_claim())
+    counts = {
+        r"the (\d+) claims that the four papers print": printed.total(),
+        r"(\d+) (?:are )?false": printed[ClaimVerdict.FALSE],
+        r"(\d+) (?:are )?true(?! claims)": printed[ClaimVerdict.TRUE],
+        r"(\d+) cannot be decided": printed[ClaimVerdict.UNTESTABLE],
+        r"(\d+) further claims": len(EVERY) - printed.total(),
+        r"proofs of (\d+) true claims": stated,
+    }
+    text = " ".join((Path(__file__).parents[1] / page).read_text().split())
+    found = {pattern: [int(number) for number in re.findall(pattern, text)] for pattern in counts}
+    assert found[next(iter(counts))], page
+    for pattern, numbers in found.items():
+        assert set(numbers) <= {counts[pattern]}, (page, pattern)
 
 
 @pytest.mark.parametrize("one", [c for c in EVERY if c.mechanical], ids=lambda one: one.key)
