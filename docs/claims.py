@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from joblib import cpu_count
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -16,7 +16,6 @@ from hetopt.presentation.formatting import slug
 from hetopt.presentation.pages import fragment
 from hetopt.proofs.ledger.claim import PAPERS, QUICK, Claim, ClaimVerdict
 from hetopt.proofs.ledger.claim_text import as_markdown
-from hetopt.proofs.ledger.counterexample_files import problems
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.kernel import KernelTheorem, theorems
 from hetopt.proofs.ledger.ledger_output import (
@@ -24,6 +23,7 @@ from hetopt.proofs.ledger.ledger_output import (
     by_paper,
     claims_html,
     errata_html,
+    failures,
     overview,
     totals,
 )
@@ -82,7 +82,7 @@ THEOREMS = """# Theorems in Coq
 def decided() -> list[DecidedClaim]:
     """All claims as ``hetopt verify --quick`` decides them."""
     claims = all_claims()
-    found = {one.claim.key: one for one in decide_all(list(claims.values()), QUICK, os.cpu_count() or 1)}
+    found = {one.claim.key: one for one in decide_all(list(claims.values()), QUICK, cpu_count())}
     return [found[key] for key in claims]
 
 
@@ -94,9 +94,8 @@ def page(key: str, own: list[DecidedClaim]) -> str:
 
 def write(app: Sphinx) -> None:
     """Write the generated pages into ``theory/``; warn of verdicts that are not the expected ones."""
-    unexpected = [f"{one.claim.key}: not the expected verdict" for one in decided() if not one.as_expected]
-    for problem in (*unexpected, *problems(all_claims())):
-        logging.getLogger(__name__).warning(problem)
+    for failure in failures(decided()):
+        logging.getLogger(__name__).warning(failure)
     papers, folder = by_paper(decided()), Path(app.srcdir) / "theory"
     pages = {f"claims-{slug(paper.name.lower())}": page(key, papers[paper.name]) for key, paper in PAPERS.items()}
     wrong = [one for one in decided() if one.claim.printed and one.evidence.verdict is ClaimVerdict.FALSE]

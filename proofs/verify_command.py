@@ -235,7 +235,7 @@ def _decide_claims(
     """Decide claims, print the verdicts and write the files; after Ctrl-C those of the claims decided so far."""
     from hetopt.data.saving import check_folder, save
     from hetopt.presentation import terminal_tables
-    from hetopt.proofs.ledger import counterexample_files, discovery, ledger_output, verification
+    from hetopt.proofs.ledger import ledger_output, verification
 
     new_folder = keep is not None and not keep.exists()
     if keep is not None:
@@ -263,9 +263,6 @@ def _decide_claims(
         for result in results if len(results) <= STATED else ():
             terminal_tables.print_text(f"{result.claim.key}: {ledger_output.statement_text(result.claim)}")
         terminal_tables.print_text(f"{ledger_output.totals(results)}; {format_duration(spent)}")
-        for result in results:
-            if not result.as_expected:
-                console.note(f"{result.claim.key}: not the expected verdict")
     if keep is not None:
         stored = _store(results, keep)
         if new_folder and not stored:
@@ -274,12 +271,12 @@ def _decide_claims(
             print("\n".join(f"stored: {path}" for path in stored) or "stored: none, as none is new or smaller")
     if page is not None and not as_json:
         print(f"page: {page}")
-    broken_files = counterexample_files.problems(discovery.all_claims())
-    for problem in broken_files:
-        console.note(problem)
+    failures = ledger_output.failures(results)
+    for failure in failures:
+        console.note(failure)
     if stopped:
         raise typer.Exit(130)
-    if broken_files or not all(result.as_expected for result in results):
+    if failures:
         raise typer.Exit(1)
 
 

@@ -11,6 +11,7 @@ from hetopt.data.rationals import number_text
 from hetopt.presentation.console import versions
 from hetopt.presentation.formatting import MISSING, slug
 from hetopt.presentation.tables import SIGNS, Cell, Column, Mark, Table, joined, number_column, table_of
+from hetopt.proofs.ledger import counterexample_files
 from hetopt.proofs.ledger.claim import HEADINGS, PAPERS, Claim, ClaimVerdict, Counterexample, Effort
 from hetopt.proofs.ledger.claim_text import as_html, as_plain, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
@@ -40,6 +41,12 @@ def totals(decided: Iterable[DecidedClaim]) -> str:
         f"{counted(own.total(), f'{kind} claim')}: {', '.join(f'{own[v]} {v}' for v in MARKS if own[v])}"
         for kind, own in counts(decided).items()
     )
+
+
+def failures(decided: Iterable[DecidedClaim]) -> list[str]:
+    """A line for each verdict that is not the expected one, and for each useless file of a counterexample."""
+    wrong = [f"{one.claim.key}: not the expected verdict" for one in decided if not one.as_expected]
+    return wrong + counterexample_files.problems(all_claims())
 
 
 def overview(decided: Sequence[DecidedClaim], link: str = "#{}") -> Table:
