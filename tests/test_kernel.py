@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from hetopt.cli.app import app
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.proofs.ledger import kernel
 from hetopt.proofs.ledger.claim import QUICK, ClaimVerdict
 from hetopt.proofs.ledger.discovery import all_claims
@@ -180,6 +181,19 @@ def test_a_claim_is_stated_if_all_its_parts_are(own: None, all_parts: bool) -> N
 def test_a_theorem_must_name_its_claim(own: None) -> None:
     with pytest.raises(InvalidOption, match=r"Own\.v: the comment above theorem above names no claim"):
         kernel.theorems()
+
+
+@pytest.mark.parametrize(
+    ("name", "read"), [("Odd.v", kernel.sources.__wrapped__), ("statements.txt", kernel.locked_statements)]
+)
+def test_a_file_that_is_no_text_is_named(
+    name: str, read: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "coq").mkdir()
+    (tmp_path / "coq" / name).write_bytes(b"\xe9")
+    monkeypatch.setattr(kernel, "files", lambda _: tmp_path)
+    with pytest.raises(UnusableFile, match=f"{name}: cannot be read"):
+        read()
 
 
 def test_without_coq_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

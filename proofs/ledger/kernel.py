@@ -19,12 +19,13 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, UnusableFile
 
 LIBRARY = "Hetopt"
 """Logical name of the folder in Coq."""
@@ -116,17 +117,24 @@ class KernelCheck:
     why: str = ""
 
 
+def _read(path: Traversable) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UnusableFile.of(problem, path, "read") from None
+
+
 @cache
 def sources() -> dict[str, str]:
     """File without ``.v`` -> text, each file after those that it imports."""
     folder = files("hetopt.proofs") / "coq"
-    text = {path.name.removesuffix(".v"): path.read_text() for path in folder.iterdir() if path.name.endswith(".v")}
+    text = {path.name.removesuffix(".v"): _read(path) for path in folder.iterdir() if path.name.endswith(".v")}
     ordered: dict[str, str] = {}
 
     def place(name: str) -> None:
         for found in IMPORTS.finditer(text[name]):
             for other in found[1].split():
-                if other not in ordered:
+                if other not in ordered and other in text:  # Coq reports a file that does not exist
                     place(other)
         ordered[name] = text[name]
 
@@ -194,7 +202,7 @@ def _stated(file: str) -> str:
 
 def locked_statements() -> str:
     """What :func:`statements` returned when it was last reviewed."""
-    return (files("hetopt.proofs") / "coq" / "statements.txt").read_text()
+    return _read(files("hetopt.proofs") / "coq" / "statements.txt")
 
 
 def check_theorems(chosen: Iterable[KernelTheorem]) -> Generator[str | KernelCheck]:
