@@ -34,7 +34,7 @@ from hetopt.traces.gavel_generator import GavelLike
 from hetopt.traces.paper_models import GAVEL
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from gavel_rounds import simulate_by_hand
+from gavel_rounds import Rules, simulate_by_hand
 
 ROUND = 360.0
 FREE = hetopt.Overheads(transfer=False)
@@ -128,7 +128,7 @@ def test_beside_plain_rounds(benchmark: BenchmarkFixture, full: bool, case: str)
         log = hetopt.simulate(system, instance, overheads=FREE, max_rounds=most)
         own.append(time.perf_counter() - began)
         began = time.perf_counter()
-        expected = simulate_by_hand(instance, shares, ROUND, most or 10**6)
+        expected = simulate_by_hand(instance, shares, ROUND, Rules(False, 0.0, types=()), most or 10**6)
         theirs.append(time.perf_counter() - began)
     benchmark.pedantic(lambda: None, rounds=1)
     benchmark.extra_info["times faster"] = statistics.median(theirs) / statistics.median(own)

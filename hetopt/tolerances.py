@@ -47,6 +47,10 @@ PROVEN = 1e-9
 """Relative gap at which a method's own dual bound proves its result. Rounding in sums over 100,000 tenants
 leaves about 1e-12, and no result shows it."""
 
+CENTRED = 1e-7
+"""Part of the optimum that the centre of the optimal shares may give up. A tenth of EQUAL, so that it still counts as
+optimal; large enough for Newton's steps to resolve the slack of the rows that limit the optimum."""
+
 FINE = 1e-10
 """Tolerances of HiGHS for an exact basis or exact prices: the smallest that it accepts. Smaller numbers, relative to
 the largest of their kind, count as noise."""

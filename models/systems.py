@@ -21,6 +21,8 @@ from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
+from hetopt.models.gavel.centred import Centred, FinishTimeFairness
+from hetopt.models.queues import FIFO
 from hetopt.plugins import PLACERS
 from hetopt.solving.options import DEFAULT, Options
 
@@ -42,24 +44,51 @@ def fft(
     return System(FFT(round_seconds, restart_seconds, options=options), placer=PLACERS.make(placer))
 
 
-def _gavel(policy: Formulation, round_seconds: float) -> System:
-    over_jobs = replace(policy, kind="jobs")
-    return System(OnChange(over_jobs, round_seconds), rounder=ByPriority(), placer=MoreWorkersFirst(sticky=True))
+# Gavel over jobs. `allocation_seconds` is the least time between two computations of shares, in which new jobs wait:
+# 1920 in Gavel's simulator, 0 in its scheduler of real clusters.
 
 
-def gavel(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
-    """Gavel: max-min fairness over jobs, solved when jobs arrive or leave, with rounds by priority."""
-    return _gavel(gavel_policies.max_min_fairness(), round_seconds)
+def _gavel(policy: Policy, round_seconds: float, allocation_seconds: float) -> System:
+    shares = OnChange(policy, round_seconds, least_seconds=allocation_seconds)
+    return System(shares, rounder=ByPriority(), placer=MoreWorkersFirst(sticky=True))
 
 
-def gavel_sjf(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
-    """Gavel with its shortest-job-first-like policy, a baseline of FFT [FFT, section 6.1.4]."""
-    return _gavel(gavel_policies.shortest_job_first(), round_seconds)
+def gavel(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
+    """Gavel: max-min fairness over jobs, with rounds by priority."""
+    return _gavel(Centred(over_jobs(gavel_policies.max_min_fairness())), round_seconds, allocation_seconds)
 
 
-def gavel_ftf(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
+def gavel_water_filling(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
+    """Gavel with water filling: the least ratio, then the next, and so on."""
+    return _gavel(gavel_policies.WaterFilling(kind="jobs"), round_seconds, allocation_seconds)
+
+
+def gavel_ftf(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
     """Gavel with finish-time fairness."""
-    return _gavel(gavel_policies.finish_time_fairness(), round_seconds)
+    return _gavel(FinishTimeFairness(), round_seconds, allocation_seconds)
+
+
+def gavel_makespan(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
+    """Gavel with the least makespan of the present jobs."""
+    return _gavel(Centred(over_jobs(gavel_policies.makespan())), round_seconds, allocation_seconds)
+
+
+def gavel_sjf(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
+    """Gavel with its shortest-job-first-like policy, a baseline of FFT [FFT, section 6.1.4]."""
+    return _gavel(over_jobs(gavel_policies.shortest_job_first()), round_seconds, allocation_seconds)
+
+
+def gavel_fifo(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
+    """Gavel's FIFO: in each round, jobs in order of arrival get their fastest type with room, until one has none.
+
+    As in Gavel's code, without shares; its linear program is :func:`hetopt.models.gavel.gavel_policies.fifo`.
+    """
+    return System(FIFO(round_seconds, moves=True), placer=MoreWorkersFirst(sticky=True))
+
+
+def over_jobs(policy: Formulation) -> Formulation:
+    """The policy over jobs, also where the instance has tenants."""
+    return replace(policy, kind="jobs")
 
 
 # Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs

@@ -277,9 +277,9 @@ def test_totals_with_and_without_switching_are_the_simulators(n: int) -> None:
 
 def test_new_jobs_and_the_first_one_by_gavels_priorities() -> None:
     assert [other_schedulers.rounds_of_first(n) for n in (1, 2, 7)] == [1, F(1, 2), F(1, 7)]
-    seconds = GAVEL_ROUND_SECONDS
-    instance = hetopt.Instance.from_jobs(
-        [[1]] * 5, 1, [9, 1, 1, 1, 1], [1], arrival=[seconds * t for t in range(5)], round_seconds=seconds
-    )
-    spans = simulate(systems.gavel(), instance, max_rounds=5).spans
-    assert set(spans["job"]) == {"j1"}, "hetopt's rounder restarts the count at each arrival"
+    seconds, n = GAVEL_ROUND_SECONDS, 13
+    arrival = [seconds * t for t in range(n)]
+    instance = hetopt.Instance.from_jobs([[1]] * n, 1, [n] + [1] * (n - 1), [1], arrival=arrival, round_seconds=seconds)
+    spans = simulate(systems.gavel(), instance, max_rounds=n).spans
+    first = spans.loc[spans["job"] == "j1", "start"]
+    assert first.tolist() == [0.0, 6 * seconds, 12 * seconds], "hetopt's rounder counts anew every 1920 s"

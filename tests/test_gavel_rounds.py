@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from effort import examples
-from gavel_rounds import simulate_by_hand
-from hypothesis import given, settings
+from gavel_rounds import Rules, simulate_by_hand
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hetopt
@@ -27,14 +27,38 @@ def shares(policy: Formulation) -> object:
     return found
 
 
-@given(job_instances(arrivals=True, jobs=(1, 6)), st.sampled_from([64.0, 256.0, 300.0]))
+@st.composite
+def rules(draw: st.DrawFn) -> Rules:
+    return Rules(
+        whole_steps=False,
+        allocation_seconds=draw(st.sampled_from([0.0, 500.0, 1920.0])),
+        reset_seconds=draw(st.sampled_from([0.0, 700.0, 1920.0])),
+        fill=draw(st.booleans()),
+        prior=draw(st.sampled_from([0.0, 0.5, 1.0])),
+        per_type=draw(st.booleans()),
+        types=draw(st.sampled_from([(), ("GPU2", "GPU1")])),
+    )
+
+
+def system_of(policy: Formulation, seconds: float, by: Rules) -> System:
+    shares = OnChange(policy, least_seconds=by.allocation_seconds)
+    return System(shares, seconds, ByPriority(by.fill, by.prior, by.per_type, by.types, by.reset_seconds))
+
+
+@given(job_instances(arrivals=True, jobs=(1, 6)), st.sampled_from([64.0, 256.0, 300.0]), rules())
 @settings(max_examples=examples(20, 60), deadline=None)
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_finish_times_are_those_of_the_rules(policy: Formulation, instance: Instance, seconds: float) -> None:
-    system = System(OnChange(policy), seconds, ByPriority())
+def test_finish_times_are_those_of_the_rules(
+    policy: Formulation, instance: Instance, seconds: float, by: Rules
+) -> None:
     free = hetopt.Overheads(transfer=False)
-    log = hetopt.simulate(system, instance, overheads=free, max_rounds=3000)
-    expected = simulate_by_hand(instance, shares(policy), seconds, 3000)  # type: ignore[arg-type]
+    limit = 3000
+    try:
+        log = hetopt.simulate(system_of(policy, seconds, by), instance, overheads=free, max_rounds=limit)
+    except hetopt.Stalled:
+        assume(by.fill is False)
+        return
+    expected = simulate_by_hand(instance, shares(policy), seconds, by, limit)  # type: ignore[arg-type]
     finished = log.jobs["finish"].dropna()
     assert finished.to_dict() == pytest.approx(expected)
 

@@ -22,6 +22,8 @@ from hetopt.models.baselines import by_rule
 
 EIGHTHS = st.integers(0, 8)
 
+AS_IN_THE_PAPER = ByPriority(fill=False, prior=0.0, per_type=False, reset_seconds=0.0)
+
 
 def by_the_paper(x: Any, demand: list[int], capacity: list[int], received: Any, number: int) -> set[tuple[int, int]]:
     """[Gavel, Algorithm 1]: the pair of highest priority that is left, again and again; exact numbers."""
@@ -57,7 +59,7 @@ def test_against_the_algorithm_of_the_paper(data: st.DataObject, n: int, k: int,
     allocation = by_rule(instance.entities("jobs"), np.array(x) / 8, "test", 0.0)
     state, received = None, np.zeros((n, k), dtype=int).tolist()
     for number in range(rounds):
-        plan, state = ByPriority()(allocation, instance, state)
+        plan, state = AS_IN_THE_PAPER(allocation, instance, state)
         runs = {(int(j), int(i)) for j, i in zip(*np.nonzero(plan.x), strict=True)}
         assert runs == by_the_paper(x, demand, capacity, received, number)
         assert all(plan.x[j, i] == demand[j] for j, i in runs)
@@ -76,14 +78,31 @@ def test_shares_become_parts_of_rounds() -> None:
     assert times.tolist() == [4, 2, 2]
 
 
-def test_a_new_allocation_restarts_the_count() -> None:
-    """What a job has had under other shares does not count, even if the numbers are the same."""
+def test_new_shares_restart_the_count_after_a_time() -> None:
+    """Two jobs with half of a GPU each. Before the time has passed, what j1 had counts; then it is owed less."""
     instance = Instance.from_jobs([[1]] * 2, 1, 1.0, [1])
     first, again = (by_rule(instance.entities("jobs"), [[0.5], [0.5]], "test", 0.0) for _ in range(2))
     plan, state = ByPriority()(first, instance)
     assert plan.x[:, 0].tolist() == [1, 0]
-    assert ByPriority()(first, instance, state)[0].x[:, 0].tolist() == [0, 1]
-    assert ByPriority()(again, instance, state)[0].x[:, 0].tolist() == [1, 0]
+    for now, counted in ((360.0, [[1.0], [1.0]]), (1920.0, [[0.0], [1.0]])):
+        plan, after = ByPriority()(again, instance.replace(time=now), state)
+        assert plan.x[:, 0].tolist() == [0, 1]
+        assert after.rounds.tolist() == counted
+    assert after.owed.tolist() == [[-0.5], [0.5]]
+    without_memory = ByPriority()(again, instance, None)[0]
+    assert without_memory.x[:, 0].tolist() == [1, 0]
+
+
+def test_jobs_that_come_and_go_between_two_allocations() -> None:
+    """j1 has finished: j2 takes its GPU, whose queue is first. j3 has no shares yet and waits, though a GPU is idle."""
+    before = Instance.from_jobs([[1, 1]] * 2, 1, 1.0, [1, 1])
+    allocation = by_rule(before.entities("jobs"), [[1, 0], [0, 1]], "test", 0.0)
+    now = Instance.from_jobs([[1, 1]] * 3, 1, 1.0, [1, 1])
+    now = now.replace(jobs=now.jobs[1:])
+    assert ByPriority()(allocation, now)[0].x.tolist() == [[1, 0], [0, 0]]
+    assert ByPriority(types=("GPU2",))(allocation, now)[0].x.tolist() == [[0, 1], [0, 0]]
+    assert ByPriority(fill=False)(allocation, now)[0].x.tolist() == [[0, 1], [0, 0]]
+    assert ByPriority(fill=False)(allocation, now.replace(jobs=now.jobs[1:]))[0].x.tolist() == [[0, 0]]
 
 
 def test_shares_of_tenants_are_refused() -> None:
@@ -110,7 +129,7 @@ def test_a_policy_is_called_when_a_job_comes_or_goes() -> None:
     """One GPU, rounds of 10 s: asked at 0, at 20 for the arrival at 12, at 40 for the job done at 35."""
     jobs = (Job("a", {"G": 1.0}, 25.0), Job("b", {"G": 1.0}, 40.0, arrival=12.0))
     policy = Counting()
-    system = System(OnChange(policy), 10.0, ByPriority())
+    system = System(OnChange(policy), 10.0, ByPriority(reset_seconds=0.0))
     log = hetopt.simulate(system, Instance(Cluster.of({"G": 1}), jobs=jobs))
     # a: 0-20; from 20 both have half: a at 20-25 (done), then the change is seen at 30, and b has all.
     assert policy.asked == [0.0, 20.0, 30.0]
@@ -118,25 +137,14 @@ def test_a_policy_is_called_when_a_job_comes_or_goes() -> None:
 
 
 def test_on_change_and_each_round_agree_where_shares_do_not_change() -> None:
-    """Max-min fairness does not look at the work left, so calling it again changes nothing."""
+    """Max-min fairness does not look at the work left, so calling it again changes nothing but the resets."""
     instance = hetopt.instances.load("lab36/jobs")
-    rounder = Counted()
+    rounder = ByPriority(reset_seconds=1e9)
     system = System(gavel.max_min_fairness(), 300.0, rounder)
-    policy = Rounded(OnChange(gavel.max_min_fairness()), ByPriority(), 300.0)
+    policy = Rounded(OnChange(gavel.max_min_fairness()), rounder, 300.0)
     jobs = Instance(instance.cluster, jobs=instance.jobs)
     one, other = hetopt.simulate(system, jobs, max_rounds=60), hetopt.simulate(policy, jobs, max_rounds=60)
     assert one.jobs["done"].tolist() == pytest.approx(other.jobs["done"].tolist())
-
-
-@dataclass(frozen=True)
-class Counted:
-    """By priority, with what was received kept while the names stay."""
-
-    def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
-        same = state is not None and state[0].entities.names == allocation.entities.names
-        kept, inner = state if same else (allocation, None)
-        plan, inner = ByPriority()(kept, instance, inner)
-        return plan, (kept, inner)
 
 
 def test_settings_given_to_simulate_override_the_system() -> None:
@@ -157,6 +165,9 @@ def test_settings_given_to_simulate_override_the_system() -> None:
         (lambda: System(gavel.fifo(), rounder=ByPriority), "System.rounder", "class ByPriority"),
         (lambda: OnChange("gavel"), "policy", "make_policy"),
         (lambda: OnChange(gavel.fifo(), -1.0), "OnChange.round_seconds", None),
+        (lambda: OnChange(gavel.fifo(), least_seconds=-1.0), "OnChange.least_seconds", None),
+        (lambda: ByPriority(prior=-0.5), "ByPriority.prior", None),
+        (lambda: ByPriority(types="V100"), "ByPriority.types", None),
     ],
 )
 def test_what_is_no_system(make: Any, key: str | None, match: str | None) -> None:

@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.checks import FrozenDict, at_least, check_round_seconds, counted, one_of
+from hetopt.checks import FrozenDict, at_least, boolean, check_round_seconds, counted, members, one_of
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.capacity import unused_parts
-from hetopt.data.entities import Entities, JobTypeKey, job_type_keys, keys, members, read_only
+from hetopt.data.entities import Entities, JobTypeKey, job_type_keys, keys, read_only
+from hetopt.data.entities import members as job_positions
 from hetopt.data.instance import Instance, check_gangs_fit_one_type
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, call_policy
@@ -135,7 +136,7 @@ def gangs_by_type(entities: Entities, instance: Instance) -> list[list[list[int]
     """
     if not instance.jobs:
         return [[[] for _ in entities.types] for _ in entities.names]
-    jobs, belongs, names = instance.entities("jobs"), members(instance), job_type_keys(instance)
+    jobs, belongs, names = instance.entities("jobs"), job_positions(instance), job_type_keys(instance)
     check_gangs_fit_one_type(jobs)
     demand, allowed = jobs.demand.astype(int).tolist(), jobs.allowed.T.tolist()
     own: list[JobTypeKey] = [names[name] for name in entities.names]
@@ -531,75 +532,153 @@ def heaviest_packing(entities: Entities, weight: Floats, options: Options) -> Fl
     return x
 
 
+RESET_SECONDS = 1920.0
+"""Least time after which Gavel counts rounds anew: ``minimum_time_between_allocation_resets`` of its scheduler."""
+
+
 @dataclass(frozen=True, eq=False)
 class Received:
-    """State of :class:`ByPriority`: the shares, and the rounds that each job has received of them.
+    """State of :class:`ByPriority`: the shares, and the rounds that each job has received.
 
     Attributes
     ----------
     allocation:
-        The shares.
-    job, gpu_type:
-        (m,) positions of the pairs with a share, the larger share first, then the earlier job and type.
-    share:
-        (m,) their shares.
+        The last shares.
+    reset:
+        Second since which rounds are counted.
     rounds:
-        (m,) rounds that each has run since these shares hold.
-    number:
-        Rounds since these shares hold.
+        (n, k) rounds that each job has run on each type since then.
+    due:
+        (n, k) rounds that it should have run by its shares.
+    owed:
+        (n, k) ``due - rounds`` of all earlier counts.
     """
 
     allocation: Allocation
-    job: Positions
-    gpu_type: Positions
-    share: Floats
+    reset: float
     rounds: Floats = field(repr=False)
-    number: int = 0
+    due: Floats = field(repr=False)
+    owed: Floats = field(repr=False)
 
     @classmethod
-    def of(cls, allocation: Allocation) -> Received:
-        """The state for new shares."""
-        job, gpu_type = np.nonzero((allocation.x > 0) & allocation.entities.allowed)
-        share = allocation.x[job, gpu_type]
-        order = np.lexsort((gpu_type, job, -share))
-        return cls(allocation, job[order], gpu_type[order], share[order], np.zeros(len(order)))
+    def first(cls, allocation: Allocation, now: float) -> Received:
+        """The state before the first round."""
+        return cls(allocation, now, *(np.zeros(allocation.entities.shape) for _ in range(3)))
+
+    def under(self, allocation: Allocation, now: float, reset_seconds: float) -> Received:
+        """The state under new shares; rounds are counted anew once ``reset_seconds`` have passed since the last time.
+
+        Jobs that are gone lose their counts, and new ones have none. If the GPU types are others, all counts are lost.
+        """
+        before, after = self.allocation.entities, allocation.entities
+        if before.types != after.types:
+            return self.first(allocation, now)
+        rows = [before.position.get(name, -1) for name in after.names]
+
+        def kept(counts: Floats) -> Floats:
+            return np.vstack([counts, np.zeros(counts.shape[1])])[rows]
+
+        if now - self.reset >= reset_seconds:
+            return replace(self.first(allocation, now), owed=kept(self.owed + self.due - self.rounds))
+        return Received(allocation, self.reset, kept(self.rounds), kept(self.due), kept(self.owed))
 
 
 @dataclass(frozen=True)
 class ByPriority:
-    """Jobs' shares of time as rounds, greedily by priority: Gavel's mechanism.
+    """Jobs' shares of time as rounds, greedily by priority: Gavel's mechanism, [Gavel, section 5] and its code.
 
-    The priority of job j on type k is ``x[j, k] / f[j, k]``, with f the part of the rounds in which j ran on k since
-    the shares hold; infinite where it has not run there yet [Gavel, section 5]. Ties go to the larger share, then to
-    the earlier job, then to the earlier type. In that order each job whose gang fits gets a type, and at most one. A
-    job does not run on types on which it has no share, so GPUs may stay idle. A new allocation restarts the count.
-    :class:`WholeJobs` is the exact counterpart.
+    The priority of job j on type k is ``x[j, k] / (prior + r[j, k])``, with r the rounds in which j ran on k since the
+    last reset. Ties go to the job that earlier counts owe more, then to the larger share, then to the earlier job. In
+    that order each job whose gang fits gets a type, and at most one. Jobs that the allocation does not have wait for
+    the next one. :class:`WholeJobs` is the exact counterpart.
+
+    Parameters
+    ----------
+    fill:
+        Jobs may also run on types on which they have no share, with priority 0: no job of the allocation waits while
+        its gang fits on idle GPUs.
+    prior:
+        Rounds that count as received on every type at a reset. With 0, a pair that has not run has infinite priority.
+    per_type:
+        One queue for each type, as in Gavel's code. False: all pairs in one queue, as in [Gavel, Algorithm 1].
+    types:
+        The GPU types in the order of their queues; types that it leaves out come last. Default: first the types on
+        which the present jobs are faster on average. (Gavel's code has the fixed order V100, P100, K80.)
+    reset_seconds:
+        Rounds are counted anew when the shares change, but not sooner after the last time. With 0, jobs that come and
+        go in each round let the largest share win every time.
 
     Raises
     ------
     InvalidOption
-        When called: the allocation is over tenants.
+        A setting out of range. When called: the allocation is over tenants.
     """
+
+    fill: bool = True
+    prior: float = 0.5
+    per_type: bool = True
+    types: tuple[str, ...] = ()
+    reset_seconds: float = RESET_SECONDS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", members(self.types, str, "ByPriority.types", InvalidOption))
+        boolean(self.fill, "ByPriority.fill")
+        boolean(self.per_type, "ByPriority.per_type")
+        at_least(self.prior, "ByPriority.prior", 0.0, InvalidOption)
+        at_least(self.reset_seconds, "ByPriority.reset_seconds", 0.0, InvalidOption)
 
     def __call__(
         self, allocation: Allocation, instance: Instance, state: Received | None = None
     ) -> tuple[Plan, Received]:
         """The jobs that run now, and the rounds received with this one."""
-        entities = allocation.entities
-        if entities.kind != "jobs":
+        if allocation.entities.kind != "jobs":
             raise InvalidOption("ByPriority rounds shares of jobs; for shares of tenants use hetopt.WholeGPUs")
-        if state is None or state.allocation is not allocation:
-            state = Received.of(allocation)
-        priority = np.full(len(state.share), np.inf)
-        np.divide(max(state.number, 1) * state.share, state.rounds, out=priority, where=state.rounds > 0)
-        order = np.argsort(-priority, kind="stable")
-        chosen = order[_greedy(state.job[order], state.gpu_type[order], entities)]
-        gpus, rounds = np.zeros(entities.shape), state.rounds.copy()
-        gpus[state.job[chosen], state.gpu_type[chosen]] = entities.demand[state.job[chosen]]
-        rounds[chosen] += 1
-        idle = float(entities.capacity.sum() - gpus.sum())
-        plan = Plan(entities, read_only(gpus), None, {"idle": idle}, allocation.certificate)
-        return plan, Received(allocation, state.job, state.gpu_type, state.share, rounds, state.number + 1)
+        if state is None:
+            state = Received.first(allocation, instance.time)
+        elif state.allocation is not allocation:
+            state = state.under(allocation, instance.time, self.reset_seconds)
+        jobs = instance.entities("jobs")
+        row, known = _rows_of(allocation.entities, jobs)
+        order = self._order(state, jobs, row, known)
+        chosen = order[_greedy(known[order[:, 0]], order[:, 1], jobs)]
+        gpus, rounds = np.zeros(jobs.shape), state.rounds.copy()
+        gpus[known[chosen[:, 0]], chosen[:, 1]] = jobs.demand[known[chosen[:, 0]]]
+        rounds[row[chosen[:, 0]], chosen[:, 1]] += 1
+        idle = float(jobs.capacity.sum() - gpus.sum())
+        plan = Plan(jobs, read_only(gpus), None, {"idle": idle}, allocation.certificate)
+        return plan, replace(state, rounds=rounds, due=state.due + allocation.x)
+
+    def _order(self, state: Received, jobs: Entities, row: Positions, known: Positions) -> Positions:
+        """(m, 2) pairs of a job, by its place in ``known``, and a GPU type, in the order of their priorities."""
+        share, can_run = state.allocation.x[row], jobs.allowed[known]
+        job, gpu_type = np.nonzero(can_run if self.fill else can_run & (share > 0))
+        share, received = share[job, gpu_type], self.prior + state.rounds[row[job], gpu_type]
+        priority = np.where(share > 0, np.inf, 0.0)
+        np.divide(share, received, out=priority, where=received > 0)
+        keys = [gpu_type, known[job], -share, -state.owed[row[job], gpu_type], -priority]
+        if self.per_type:
+            keys.append(self._queue(jobs)[gpu_type])
+        order = np.lexsort(keys)
+        return np.column_stack([job[order], gpu_type[order]])
+
+    def _queue(self, jobs: Entities) -> Positions:
+        """(k,) place of each type's queue."""
+        if self.types:
+            place = {t: k for k, t in enumerate(self.types)}
+            return np.array([place.get(t, len(place)) for t in jobs.types])
+        fastest = jobs.speed.max(axis=1, keepdims=True, initial=0.0)
+        speed = np.divide(jobs.speed, fastest, out=np.zeros(jobs.shape), where=fastest > 0).sum(axis=0)
+        return np.argsort(np.argsort(-speed, kind="stable"))
+
+
+def _rows_of(before: Entities, now: Entities) -> tuple[Positions, Positions]:
+    """Rows of ``before`` whose jobs are still there, and their positions in ``now``."""
+    if before.names == now.names:
+        same = np.arange(len(now.names))
+        return same, same
+    known = [i for i, name in enumerate(now.names) if name in before.position]
+    row = [before.position[now.names[i]] for i in known]
+    return np.array(row, dtype=np.intp), np.array(known, dtype=np.intp)
 
 
 def _greedy(job: Positions, gpu_type: Positions, entities: Entities) -> list[int]:

@@ -498,13 +498,14 @@ def with_settings(policy: Policy, **settings: float) -> Policy:
 
 @dataclass(frozen=True)
 class CachedResult:
-    """State of :class:`OnChange`: the last result, for which entities, cluster and speeds, and the policy's state."""
+    """State of :class:`OnChange`: the last result, for which entities, cluster, speeds and time; the policy's state."""
 
     names: tuple[str, ...]
     cluster: Cluster
     speed: Floats = field(repr=False)
     result: Allocation | Plan
     state: Any = field(repr=False)
+    time: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -522,6 +523,10 @@ class OnChange:
         Length of a round in seconds; None: as in the traits of ``policy``.
     factor:
         Also call it when a speed has changed by this factor, up or down; None: never.
+    least_seconds:
+        Entities that come or go let it be called only this long after the last call, or once none is left of those
+        that had come by then. Until then the last result holds, for the entities that it was made for; only rounders
+        that take such a result, as :class:`~hetopt.decisions.rounders.ByPriority` does, allow more than 0.
 
     Raises
     ------
@@ -532,11 +537,13 @@ class OnChange:
     policy: Policy
     round_seconds: float | None = None
     factor: float | None = None
+    least_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
         if self.factor is not None:
             at_least(self.factor, "OnChange.factor", 1.0, InvalidOption)
+        at_least(self.least_seconds, "OnChange.least_seconds", 0.0, InvalidOption)
         check_round_seconds(self, or_none=True)
 
     @property
@@ -547,12 +554,24 @@ class OnChange:
     def __call__(self, instance: Instance, state: CachedResult | None = None) -> tuple[Allocation | Plan, CachedResult]:
         """The policy's result, new or cached."""
         now = instance.entities("jobs" if instance.jobs else "tenants")
-        same = state is not None and state.cluster == instance.cluster and state.names == now.names
-        if state is not None and same and self._alike(state.speed, now.speed):
+        if state is not None and self._holds(state, now, instance):
             return state.result, state
         result, own = call_policy(self.policy, instance, None if state is None else state.state)
-        cached = CachedResult(now.names, instance.cluster, now.speed, result, own)
+        cached = CachedResult(now.names, instance.cluster, now.speed, result, own, instance.time)
         return result, cached
+
+    def _holds(self, last: CachedResult, now: Entities, instance: Instance) -> bool:
+        """Whether the last result still holds."""
+        if last.cluster != instance.cluster:
+            return False
+        if last.names == now.names:
+            return self._alike(last.speed, now.speed)
+        if instance.time - last.time >= self.least_seconds:
+            return False
+        position = {name: e for e, name in enumerate(last.names)}
+        both = [(position[name], e) for e, name in enumerate(now.names) if name in position]
+        before, after = (list(rows) for rows in zip(*both, strict=True)) if both else ([], [])
+        return bool(both) and self._alike(last.speed[before], now.speed[after])
 
     def _alike(self, before: Floats, after: Floats) -> bool:
         if np.array_equal(before, after):

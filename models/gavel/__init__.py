@@ -1,6 +1,7 @@
 """Gavel (OSDI'20): one optimisation framework for many heterogeneity-aware policies."""
 
 from hetopt.models.concave import CompletionTime
+from hetopt.models.gavel.centred import Centred, FinishTimeFairness, centre
 from hetopt.models.gavel.gavel_components import (
     FinishTime,
     InOrder,
@@ -23,13 +24,16 @@ from hetopt.models.gavel.gavel_policies import (
 )
 
 __all__ = [
+    "Centred",
     "CompletionTime",
     "FinishTime",
+    "FinishTimeFairness",
     "InOrder",
     "LeastRatio",
     "SoonestEnd",
     "TimeFraction",
     "WaterFilling",
+    "centre",
     "fastest_rate",
     "fifo",
     "finish_time_fairness",

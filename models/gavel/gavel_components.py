@@ -7,6 +7,7 @@ Learning Workloads, OSDI 2020.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,11 +15,11 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
-from hetopt.checks import at_least, boolean, one_of
+from hetopt.checks import FrozenDict, any_mapping, at_least, boolean, one_of
 from hetopt.data.array_types import Floats, Numbers
 from hetopt.data.entities import Entities, Kind
 from hetopt.data.rates import equal_share_rate, isolated_rate
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.concave import AlphaFair, start_inside
 from hetopt.models.objectives import LinearGain
@@ -98,6 +99,10 @@ class MaxMinRate(ArrayComponent):
     @abstractmethod
     def base(self, entities: Entities) -> Numbers:
         """(n,) rate that makes the level 1."""
+
+    def floor(self, entities: Entities, gain: float) -> Floats:
+        """(n,) least rates with which the gain is ``gain``."""
+        return np.asarray(self.base(entities) * gain, dtype=float)
 
     def sizes(self, entities: Entities, base: Numbers) -> Floats:
         """(n,) units of the rows: the base, or the largest speed where it is 0."""
@@ -279,9 +284,9 @@ class FinishTimeTerms:
     Attributes
     ----------
     elapsed:
-        (r,) elapsed time, in units of the isolated finish time (since arrival), >= 0.
+        (r,) time since arrival, in units of the isolated finish time (since arrival), >= 0.
     remaining:
-        (r,) isolated time for the work left, in the same units, so that elapsed + remaining = 1.
+        (r,) isolated time for the work left, in the same units.
     unit:
         (r,) isolated rate, work per second.
     """
@@ -297,41 +302,68 @@ class FinishTimeTerms:
             return np.asarray(self.elapsed + self.remaining / y)
 
 
-def finish_time_terms(entities: Entities) -> FinishTimeTerms:
-    """The coefficients of finish-time fairness.
-
-    Raises
-    ------
-    InvalidInstance
-        No job has work left.
-    """
-    instance = entities.source
-    work = instance.job_array("work_left")
-    if not work.any():
-        raise InvalidInstance("no job has work left, so finish-time fairness is not defined")
-    rate = isolated_rate(entities)
-    active = np.flatnonzero((work > 0) & (rate > 0))
-    unit = rate[active]
-    elapsed = np.maximum(instance.time - instance.job_array("arrival")[active], 0.0)
-    remaining = work[active] / unit
-    isolated = elapsed + remaining
-    return FinishTimeTerms(active, elapsed / isolated, remaining / isolated, unit)
-
-
 @dataclass(frozen=True)
 class FinishTime(ArrayComponent):
     """Minimise the largest rho: gain = -rho, a column.
 
     Rows, for jobs e with work left that can use a GPU: ``rho >= elapsed[e] + remaining[e] * unit[e] / rate[e]``, not
     linear. A job's weight scales its isolated part of the cluster.
+
+    Parameters
+    ----------
+    isolated:
+        Job -> seconds in which it would have done its work so far if isolated. Default, also for jobs that it does not
+        have: the time since their arrival.
+
+    Raises
+    ------
+    InvalidOption
+        A time below 0.
     """
 
+    isolated: Mapping[str, float] | None = None
     name: str = "finish_time"
     kind: Literal["jobs"] = "jobs"
 
+    def __post_init__(self) -> None:
+        if self.isolated is not None:
+            for job, seconds in any_mapping(
+                self.isolated, "FinishTime.isolated", InvalidOption, "from jobs to seconds"
+            ).items():
+                at_least(seconds, ("FinishTime.isolated", Item(job)), 0.0, InvalidOption)
+            object.__setattr__(self, "isolated", FrozenDict(self.isolated))
+
+    def terms(self, entities: Entities) -> FinishTimeTerms:
+        """The coefficients of the rows.
+
+        Raises
+        ------
+        InvalidInstance
+            No job has work left.
+        """
+        instance = entities.source
+        work = instance.job_array("work_left")
+        if not work.any():
+            raise InvalidInstance("no job has work left, so finish-time fairness is not defined")
+        rate = isolated_rate(entities)
+        active = np.flatnonzero((work > 0) & (rate > 0))
+        unit = rate[active]
+        elapsed = np.maximum(instance.time - instance.job_array("arrival")[active], 0.0)
+        known = self.isolated or {}
+        before = [known.get(entities.names[e], elapsed[i]) for i, e in enumerate(active.tolist())]
+        remaining = work[active] / unit
+        isolated = np.array(before) + remaining
+        return FinishTimeTerms(active, elapsed / isolated, remaining / isolated, unit)
+
+    def floor(self, entities: Entities, gain: float) -> Floats:
+        """(n,) least rates with which the gain is ``gain``."""
+        jobs, result = self.terms(entities), np.zeros(len(entities.names))
+        result[jobs.active] = jobs.unit * jobs.remaining / (-gain - jobs.elapsed)
+        return result
+
     def add(self, block: Block, model: Model) -> Expression:
         """The column ``rho`` and the rows ``row[e]``; minus rho."""
-        entities, jobs = model.entities, finish_time_terms(model.entities)
+        entities, jobs = model.entities, self.terms(model.entities)
         start_inside(model)
         block.rho = pyo.Var(domain=pyo.NonNegativeReals, initialize=1.0)
         block.row = pyo.Constraint([entities.names[e] for e in jobs.active])
@@ -343,7 +375,7 @@ class FinishTime(ArrayComponent):
 
     def rows(self, entities: Entities) -> Arrays:
         """The column and the tangents of the rows."""
-        jobs = finish_time_terms(entities)
+        jobs = self.terms(entities)
         one = np.zeros(len(jobs.active), dtype=np.intp)
         return Arrays(
             own_gain={"rho": np.array([-1.0])},
@@ -354,6 +386,9 @@ class FinishTime(ArrayComponent):
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain and the rows as formulas."""
         what = "largest ratio of the finish time to the isolated finish time"
+        before, symbol = "g[e]", ""
+        if self.isolated is not None:
+            before, symbol = "h[e]", "h[e] | time in which e would have done its work so far if isolated | s"
         return Mathematics.read(
             f"""
             maximise
@@ -361,7 +396,7 @@ class FinishTime(ArrayComponent):
                 -rho_max
             subject to
               row [Gavel, section 4.2] | no ratio is larger
-                rho_max >= (g[e] + W_left[e] / rate[e]) / (g[e] + W_left[e] / q[e])
+                rho_max >= (g[e] + W_left[e] / rate[e]) / ({before} + W_left[e] / q[e])
                 for e in E if W_left[e] > 0 if q[e] > 0
             with
               rho_max as rho | {what}
@@ -373,6 +408,7 @@ class FinishTime(ArrayComponent):
                 * sum(v[e, k] * m[k] for k in K) for e in E
             symbols
               g[e] | time since e arrived | s
+              {symbol}
             """,
             symbols=shared(kind),
         )

@@ -25,7 +25,6 @@ from hetopt.models.gavel.gavel_components import (
     LeastRatio,
     SoonestEnd,
     TimeFraction,
-    finish_time_terms,
 )
 from hetopt.models.interior_point import Iterate
 from hetopt.models.objectives import LinearGain, WeightedRate
@@ -186,10 +185,10 @@ def _class_program(entities: Entities, least: MaxMinRows, alike: _Alike) -> Line
     )
 
 
-def solve_finish_time(compiled: Compiled, options: Options) -> Point:
+def solve_finish_time(compiled: Compiled, part: FinishTime, options: Options) -> Point:
     """Minimise the largest rho under capacity and time; t is minus rho."""
     entities = compiled.entities
-    jobs = finish_time_terms(entities)
+    jobs = part.terms(entities)
     if not len(jobs.active):
         return optimise(compiled.program, options)
     work = _Work(compiled, options, jobs.active)
@@ -265,7 +264,7 @@ _SOLVE: dict[type, Callable[[Compiled, Any, Options], Point]] = {
     SoonestEnd: solve_least,
     LogRate: solve_concave,
     CompletionTime: solve_concave,
-    FinishTime: lambda compiled, _, options: solve_finish_time(compiled, options),
+    FinishTime: solve_finish_time,
 }
 
 METHOD = Method("gavel", _serves, _solve)

@@ -103,14 +103,25 @@ class FIFO(QueuePolicy):
     """First in, first out: jobs start in the order of arrival and are never preempted.
 
     With ``backfill`` a job that fits may start before jobs ahead of it that do not fit.
+
+    Parameters
+    ----------
+    moves:
+        In each decision every job in turn takes the best type that is left, so that running jobs may move, as in
+        Gavel's performance-aware FIFO. A job that arrived later still takes nothing from one that runs.
     """
 
     backfill: bool = False
+    moves: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        boolean(self.moves, "FIFO.moves")
 
     @property
     def preemption(self) -> Preemption:
-        """No running job may be preempted."""
-        return Preemption.NONE
+        """No running job may be preempted; with ``moves`` all are placed again."""
+        return Preemption.ALL if self.moves else Preemption.NONE
 
     def ranked(self, jobs: Entities, state: Any) -> tuple[Floats, None]:
         """Arrivals, and no state."""
