@@ -26,13 +26,13 @@ class Rules:
     ----------
     whole_steps:
         A job does whole steps in a round, a round ends with its last job, and a job that arrives while none runs starts
-        at once; jobs that wait for shares hold GPUs that nobody of higher priority takes, without using them; and
+        at once; jobs that wait for shares hold GPUs that no job of higher priority takes, without using them; and
         priorities are divided by the time of all jobs, so that equal ones may differ in the last bit. False: work is
         done continuously, rounds have equal lengths, and jobs without shares hold nothing.
     allocation_seconds:
         Least time between two computations of shares; jobs that arrive in between wait.
     reset_seconds:
-        Least time before the time received is counted anew.
+        Least time before the count of the time received restarts.
     fill:
         Jobs also run on types on which they have no share.
     prior:

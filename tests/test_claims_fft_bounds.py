@@ -282,4 +282,4 @@ def test_new_jobs_and_the_first_one_by_gavels_priorities() -> None:
     instance = hetopt.Instance.from_jobs([[1]] * n, 1, [n] + [1] * (n - 1), [1], arrival=arrival, round_seconds=seconds)
     spans = simulate(systems.gavel(), instance, max_rounds=n).spans
     first = spans.loc[spans["job"] == "j1", "start"]
-    assert first.tolist() == [0.0, 6 * seconds, 12 * seconds], "hetopt's rounder counts anew every 1920 s"
+    assert first.tolist() == [0.0, 6 * seconds, 12 * seconds], "hetopt's rounder restarts the count every 1920 s"

@@ -533,7 +533,7 @@ def heaviest_packing(entities: Entities, weight: Floats, options: Options) -> Fl
 
 
 RESET_SECONDS = 1920.0
-"""Least time after which Gavel counts rounds anew: ``minimum_time_between_allocation_resets`` of its scheduler."""
+"""Least time after which Gavel restarts its count of rounds: ``minimum_time_between_allocation_resets`` of its scheduler."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -566,7 +566,7 @@ class Received:
         return cls(allocation, now, *(np.zeros(allocation.entities.shape) for _ in range(3)))
 
     def under(self, allocation: Allocation, now: float, reset_seconds: float) -> Received:
-        """The state under new shares; rounds are counted anew once ``reset_seconds`` have passed since the last time.
+        """The state under new shares; the count of rounds restarts ``reset_seconds`` after the last time at the earliest.
 
         Jobs that are gone lose their counts, and new ones have none. If the GPU types are others, all counts are lost.
         """
@@ -605,8 +605,8 @@ class ByPriority:
         The GPU types in the order of their queues; types that it leaves out come last. Default: first the types on
         which the present jobs are faster on average. (Gavel's code has the fixed order V100, P100, K80.)
     reset_seconds:
-        Rounds are counted anew when the shares change, but not sooner after the last time. With 0, jobs that come and
-        go in each round let the largest share win every time.
+        The count of rounds restarts when the shares change, but not sooner than this after the last time. With 0, jobs
+        that come and go in each round let the largest share win every time.
 
     Raises
     ------
