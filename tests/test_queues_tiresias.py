@@ -79,6 +79,14 @@ def test_a_job_that_starved_as_long_as_it_ran_is_promoted() -> None:
     ]
 
 
+def test_after_its_promotion_a_job_starves_no_further_before_it_has_run_again() -> None:
+    """Promoted at 10 s, it waits until 70 s in the first queue; this does not count towards its next promotion."""
+    one, policy = one_type(("j", 400, 0, 1), gpus=1), Tiresias(thresholds=(100,), promote=0.1, round_seconds=None)
+    state = policy(one.replace(time=10, held={}), TiresiasState(0.0, {"j": JobRecord(100.0, 0.0, 0.0, None)}))[1]
+    state = policy(one.replace(time=70, held={}), state)[1]
+    assert state.records == {"j": JobRecord(0.0, 0.0, 0.0, None)}
+
+
 def test_a_job_that_runs_is_not_promoted() -> None:
     """It has waited 1000 s and runs 109 s in all when it is asked: both counts restart only when it waits again."""
     one, policy = one_type(("j", 400, 0, 1), gpus=1), Tiresias(thresholds=(100,), promote=1)
@@ -155,6 +163,8 @@ class Plain:
         self.waited: dict[str, float] = {}
         self.start: dict[str, float] = {}
         self.kind: dict[str, str] = {}
+        self.line: list[tuple[str, int]] = []
+        """(job, queue): running jobs, then waiting jobs, for the order within a queue ``"running"``."""
 
     def queue(self, name: str) -> int:
         return sum(self.service[name] >= limit * (1 - WORK) for limit in self.policy.thresholds)
@@ -166,7 +176,7 @@ class Plain:
             new = name not in self.service
             self.service[name] = self.service.get(name, 0.0) + (passed * job.demand if runs else 0.0)
             self.waited[name] = self.waited.get(name, 0.0) + (
-                passed if not new and name in self.start and not runs else 0
+                passed if not new and self.service[name] > 0 and not runs else 0
             )
             ran = self.service[name] / job.demand
             knob = self.policy.promote
@@ -174,14 +184,22 @@ class Plain:
                 self.service[name] = self.waited[name] = 0.0
         if self.policy.per_type == "least-service":
             self.assign(now)
+        known = {name for name, _ in self.line}
+        line = [name for name, queue in self.line if name in now.job and queue == self.queue(name)]
+        line += [job.name for job in sorted_by(now, lambda job: job.name in known) if job.name not in line]
+        self.line = [(name, self.queue(name)) for name in line]
         given = by_turns(now, sorted_by(now, lambda job: self.key(now, job)), "last", True, self.choose(now))
         for name in given:
             self.start.setdefault(name, now.time)
+        self.line.sort(key=lambda own: own[0] not in given)
         return given
 
     def key(self, now: Instance, job: Job) -> Any:
         if self.policy.order == "attained":
-            return self.queue(job.name), self.start.get(job.name, float("inf"))
+            within = self.start.get(job.name, float("inf"))
+            if self.policy.within == "running":
+                within = [name for name, _ in self.line].index(job.name)
+            return self.queue(job.name), within
         if self.policy.per_type is None:
             return seconds_left(now, job) * job.demand
         return now.work_left(job.name) / job.throughput[self.kind[job.name]] * job.demand
@@ -208,14 +226,15 @@ class Plain:
     limits=st.sampled_from([(), (64.0,), (32.0, 160.0)]),
     promote=st.sampled_from([None, 0.25, 2.0]),
     seconds=st.sampled_from([None, 32.0]),
+    within=st.sampled_from(["start", "running"]),
 )
 @pytest.mark.parametrize("order", ["attained", "remaining"])
 @pytest.mark.parametrize("per_type", [None, "least-service"])
 def test_every_decision_is_that_of_a_plain_version(
-    per_type: Any, order: Any, instance: Instance, limits: Any, promote: float | None, seconds: float | None
+    per_type: Any, order: Any, within: Any, instance: Instance, limits: Any, promote: float | None, seconds: Any
 ) -> None:
     knob = promote if order == "attained" else None
-    policy = Tiresias(limits, knob, per_type, order, round_seconds=seconds)
+    policy = Tiresias(limits, knob, per_type, order, within, round_seconds=seconds)
     log = followed(policy, Plain(policy), instance)
     assert log.jobs["finish"].notna().all()
 
@@ -247,7 +266,7 @@ def test_without_rounds_it_is_asked_when_queues_change(instance: Instance, promo
 
 
 def test_defaults() -> None:
-    assert Tiresias() == Tiresias((FIRST_LIMIT,), None, None, "attained", 0, 300.0)
+    assert Tiresias() == Tiresias((FIRST_LIMIT,), None, None, "attained", "start", 0, 300.0)
     assert tiresias_per_type() == make_policy("tiresias-per-type") == Tiresias(per_type="random")
     assert make_policy("tiresias", {"thresholds": [60, 600]}) == Tiresias(thresholds=(60.0, 600.0))
     assert isinstance(hash(Tiresias()), int)
@@ -263,6 +282,7 @@ def test_defaults() -> None:
         ({"promote": 2, "order": "remaining"}, "Tiresias.promote"),
         ({"per_type": "any"}, "Tiresias.per_type"),
         ({"order": None}, "Tiresias.order"),
+        ({"within": "arrival"}, "Tiresias.within"),
         ({"seed": 0.5}, "Tiresias.seed"),
         ({"round_seconds": -1}, "Tiresias.round_seconds"),
     ],

@@ -85,6 +85,7 @@ def _new(jobs: Entities, kind: Positions) -> Iterator[tuple[int, list[int]]]:
 
 PerType: TypeAlias = Literal["random", "least-service"]
 Order: TypeAlias = Literal["attained", "remaining"]
+Within: TypeAlias = Literal["start", "running"]
 
 FIRST_LIMIT = 3250.0
 """GPU-seconds after which a job leaves the first queue: the first threshold in the simulator that the authors
@@ -104,12 +105,16 @@ class JobRecord(NamedTuple):
         Time of its first start in seconds; NaN before it.
     gpu_type:
         The type whose queue it is in; None without queues per type, or if no type can run it now.
+    queue, place:
+        Its queue and its place among all jobs after the last decision; -1 unless ``within="running"``.
     """
 
     service: float
     waited: float
     start: float
     gpu_type: str | None
+    queue: int = -1
+    place: int = -1
 
 
 @dataclass(frozen=True)
@@ -139,15 +144,16 @@ class _History:
     waited: Floats
     start: Floats
     kind: Positions
+    queue: Positions
+    place: Positions
 
 
 @dataclass(frozen=True)
 class Tiresias:
     """Discretised two-dimensional LAS: jobs with more attained GPU-seconds are in later queues.
 
-    A job starts in the first queue and moves to the next queue at each of the ``thresholds``. Within a queue jobs are
-    ordered by first start, then by arrival: a job that has run is not preempted by a job of the same queue that has
-    not. Running jobs stay where they are unless jobs ahead of them need their GPUs; the last one is preempted first.
+    A job starts in the first queue and moves to the next queue at each of the ``thresholds``. Running jobs stay where
+    they are unless jobs ahead of them need their GPUs; the last one is preempted first.
 
     Parameters
     ----------
@@ -164,6 +170,10 @@ class Tiresias:
     order:
         ``"attained"``: as above. ``"remaining"``: the job with the fewest GPU-seconds left first, without queues by
         service (FFT's SRSTF), computed on its type, or without queues per type on its fastest type.
+    within:
+        Order within a queue. ``"start"``: by first start, then by arrival, so that a job that has run is not preempted
+        by a job of the same queue that has not (NSDI'19). ``"running"``, as in the authors' simulator: running jobs,
+        then waiting jobs, both as at the last decision; then arrivals; then jobs from other queues.
     seed:
         Seed of the random types.
     round_seconds:
@@ -179,6 +189,7 @@ class Tiresias:
     promote: float | None = None
     per_type: PerType | None = None
     order: Order = "attained"
+    within: Within = "start"
     seed: int = 0
     round_seconds: float | None = ROUND_SECONDS
 
@@ -193,6 +204,7 @@ class Tiresias:
             least = at_least(limit, f"{name}.thresholds[{i}]", least, InvalidOption, strict=True)
         object.__setattr__(self, "thresholds", tuple(map(float, limits)))
         one_of(self.order, get_args(Order), f"{name}.order")
+        one_of(self.within, get_args(Within), f"{name}.within")
         if self.per_type is not None:
             one_of(self.per_type, get_args(PerType), f"{name}.per_type")
         if self.promote is not None:
@@ -230,8 +242,11 @@ class Tiresias:
         )
         runs = list(given)
         past.start[runs] = np.where(np.isnan(past.start[runs]), instance.time, past.start[runs])
+        if self.within == "running" and self.order == "attained":
+            self._line_up(jobs, past, runs)
         types = [jobs.types[k] if k >= 0 else None for k in past.kind.tolist()]
-        records = map(JobRecord, past.service.tolist(), past.waited.tolist(), past.start.tolist(), types)
+        columns = (column.tolist() for column in (past.service, past.waited, past.start))
+        records = map(JobRecord, *columns, types, past.queue.tolist(), past.place.tolist())
         after = TiresiasState(instance.time, dict(zip(jobs.names, records, strict=True)))
         return type_plan(jobs, given, self._wake(jobs, past, given)), after
 
@@ -239,17 +254,21 @@ class Tiresias:
         instance, held = jobs.source, held_gpu_counts(jobs)
         passed, runs = elapsed_since(instance, state.time), held > 0
         new = JobRecord(math.nan, 0.0, math.nan, None)
-        service, waited, start, types = zip(*(state.records.get(name, new) for name in jobs.names), strict=True)
+        service, waited, start, types, queue, place = zip(
+            *(state.records.get(name, new) for name in jobs.names), strict=True
+        )
         known = np.array(service)
         past = _History(
             service=np.where(np.isnan(known), spent(jobs), known + passed * held),
             waited=np.array(waited),
             start=np.array(start),
             kind=np.array([jobs.types.index(t) if t in jobs.types else -1 for t in types], dtype=np.intp),
+            queue=np.array(queue, dtype=np.intp),
+            place=np.array(place, dtype=np.intp),
         )
         begun = np.isnan(past.start) & (runs | (past.service > 0))
         past.start[begun] = instance.job_array("arrival")[begun]
-        waits = ~runs & ~np.isnan(past.start) & ~np.isnan(known)
+        waits = ~runs & (past.service > 0) & ~np.isnan(known)
         past.waited[waits] += passed
         if self.promote is not None:
             ran = past.service / jobs.demand
@@ -267,12 +286,23 @@ class Tiresias:
 
     def _keys(self, jobs: Entities, past: _History) -> tuple[Floats, ...]:
         if self.order == "attained":
-            return self._queue(past.service).astype(float), np.where(np.isnan(past.start), np.inf, past.start)
+            queue = self._queue(past.service)
+            if self.within == "start":
+                return queue.astype(float), np.where(np.isnan(past.start), np.inf, past.start)
+            joined = np.where(queue == past.queue, 0.0, np.where(past.queue < 0, 1.0, 2.0))
+            return queue.astype(float), joined, np.where(joined > 0, 0.0, past.place)
         speed = jobs.speed.max(axis=1)
         if self.per_type is not None:
             speed = jobs.speed[np.arange(len(speed)), past.kind]
         with np.errstate(divide="ignore", invalid="ignore"):
             return (np.asarray(jobs.demand * jobs.source.job_array("work_left") / speed),)
+
+    def _line_up(self, jobs: Entities, past: _History, runs: list[int]) -> None:
+        """Record the queues and the order of the next decision: running jobs first, both in the order of this one."""
+        keys = self._keys(jobs, past)
+        waits = ~np.isin(np.arange(len(past.queue)), runs)
+        past.queue = self._queue(past.service)
+        past.place[np.lexsort((jobs.source.job_array("arrival"), *reversed(keys), waits))] = np.arange(len(waits))
 
     def _wake(self, jobs: Entities, past: _History, given: Mapping[int, PlacedGPUs]) -> float | None:
         """Time in seconds at which the next job changes its queue if nothing happens before; None in rounds."""
