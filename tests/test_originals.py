@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,14 @@ import pandas as pd
 import pytest
 
 import hetopt
-from hetopt import Cluster, Instance, Job
+from hetopt import Cluster, GPUType, Instance, Job, Server
 from hetopt.data.entities import Entities
 from hetopt.models import queues
 from hetopt.models.allox import AlloX
+from hetopt.models.queues.gpu_pool import PlacedGPUs
 from hetopt.models.queues.job_orders import seconds_of
+from hetopt.models.queues.pal import GPUGroup, LeastProduct
+from hetopt.stages.speed_models import Spread, Variability
 from hetopt.tolerances import EQUAL
 
 RECORDED = Path(__file__).parent / "originals"
@@ -110,6 +113,85 @@ def test_without_its_late_queues_means_differ_by_two_percent() -> None:
     jobs, theirs = tiresias_jobs("pal1"), of_tiresias("pal1", "dlas-gpu").mean()
     means = [jct(queues.Tiresias(LIMITS, within=w, round_seconds=None), jobs).mean() for w in ("running", "start")]
     assert [round(100 * (mean / theirs - 1), 1) for mean in means] == [-1.1, 10.2]
+
+
+# PAL
+
+
+MODELS = {"vgg19": "A", "resnet50": "A", "BERT": "B", "GPT2": "B", "PointNet": "C", "DCGAN": "D"}
+"""Model -> class of sensitivity, chosen for this comparison."""
+
+SLOW = {
+    "A": [1.0, 1.4, 1.05, 1.1, 1.2, 1.05, 1.0, 1.5],
+    "B": [1.0, 1.1, 1.0, 1.05, 1.05, 1.0, 1.0, 1.1],
+    "C": [1.0] * 8,
+    "D": [1.05, 1.0, 1.1, 1.0, 1.0, 1.2, 1.0, 1.3],
+}
+"""Class -> slowdown on each of eight servers, chosen for this comparison."""
+
+VARIABILITY = {f"s{i}": {name: slow[i] for name, slow in SLOW.items()} for i in range(8)}
+
+
+class ItsServers(LeastProduct):
+    """Of servers with the same V, gangs take the emptiest; apart they take the fastest GPUs, not the fewest servers."""
+
+    def together(self, need: int, alike: Sequence[int], free: Sequence[int]) -> int:
+        return (max if need > 1 else min)(alike, key=free.__getitem__)
+
+    def apart(self, need: int, ranked: Sequence[tuple[float, int]], free: Sequence[int]) -> PlacedGPUs:
+        placed: list[tuple[int, int]] = []
+        for _, place in sorted(ranked, key=lambda row: (row[0], abs(free[row[1]] - need))):
+            if taken := min(need - sum(n for _, n in placed), free[place]):
+                placed.append((place, taken))
+        return tuple(placed)
+
+
+class ItsPAL(queues.PAL):
+    def choice(self, jobs: Entities, places: Sequence[GPUGroup]) -> LeastProduct:
+        return ItsServers(jobs, places, self.across, Variability(self.variability))
+
+
+@dataclass(frozen=True)
+class SecondsOfLAS(queues.LAS):
+    """The least seconds received first, whatever the GPUs."""
+
+    def ranked(self, jobs: Entities, state: Any) -> Any:
+        attained, state = super().ranked(jobs, state)
+        return attained / jobs.demand, state
+
+
+@dataclass(frozen=True)
+class SRTFByClock(queues.LAS):
+    """The remaining time is the duration minus the seconds that the job ran, even where it ran slowly."""
+
+    def ranked(self, jobs: Entities, state: Any) -> Any:
+        attained, state = super().ranked(jobs, state)
+        return jobs.source.job_array("work") - attained / jobs.demand, state
+
+
+def pal_jobs() -> Instance:
+    """The first 60 jobs of workload 1, of at most 30,000 s, on 8 servers of 4 GPUs."""
+    rows = trace("pal_philly_workloads.csv").query("set == 'philly' and index == 1").head(60)
+    columns = rows[["job_id", "duration", "num_gpus", "submit_time", "model"]].itertuples(index=False)
+    jobs = tuple(Job(str(i), {"G": 1.0}, min(d, 30e3), n, a, model=MODELS[m]) for i, d, n, a, m in columns)
+    servers = tuple(Server(name, {"G": 4}) for name in VARIABILITY)
+    return Instance(Cluster((GPUType("G"),), servers), jobs=jobs)
+
+
+def rounds_of_pal(policy: queues.PAL) -> pd.Series:
+    """Finish times; there jobs end with their round."""
+    speeds = Spread({}, otherwise=1 / policy.across, base=Variability(VARIABILITY))
+    instance = pal_jobs()
+    arrival = pd.Series({job.name: job.arrival for job in instance.jobs})
+    return np.ceil((jct(policy, instance, speeds=speeds) + arrival) / 300 - EQUAL) * 300
+
+
+@pytest.mark.parametrize(("column", "order"), [("fifo", "fifo"), ("las", SecondsOfLAS()), ("srtf", SRTFByClock())])
+def test_every_job_is_done_in_the_same_round_as_in_blox(column: str, order: Any) -> None:
+    settings = {"variability": VARIABILITY, "classes": {"A": 0, "B": 1, "C": 2, "D": 3}}
+    ours = rounds_of_pal(ItsPAL(order, **settings, moves=True, backfill=False, round_seconds=300.0))
+    theirs = pd.read_csv(RECORDED / "pal.csv", dtype={"job": str}).set_index("job")[column].astype(float)
+    pd.testing.assert_series_equal(ours, theirs, check_names=False)
 
 
 # AlloX

@@ -124,6 +124,30 @@ def test_variability_is_that_of_the_jobs_model() -> None:
     assert {name: list(own) for name, own in hosts(plan).items()} == {"r": ["s1"], "b": ["s0"], "n": ["s0"]}
 
 
+def test_sensitive_models_choose_first_among_those_that_run() -> None:
+    """Four GPUs for n, b and r, in this order; r chooses first, then b. The next in the queue waits, whatever it is."""
+    jobs = (job("n", 5), job("b", 6, model="bert"), job("r", 7, 2, model="resnet"), job("late", 8, model="resnet"))
+    there = Instance(Cluster((GPUType("A"),), SERVERS[:2]), jobs=jobs)
+    slow = {"s0": {"resnet": 1.5, "bert": 1.5}}
+    plan = hetopt.solve(PAL(variability=slow, classes={"bert": 1, "resnet": 0}), there)
+    assert {name: list(own) for name, own in hosts(plan).items()} == {"r": ["s1"], "b": ["s0"], "n": ["s0"]}
+    plan = hetopt.solve(PAL(variability=slow, classes={"bert": 0, "resnet": 1}), there)
+    assert {name: list(own) for name, own in hosts(plan).items()} == {"b": ["s1"], "r": ["s0"], "n": ["s1"]}
+
+
+def test_under_fifo_jobs_may_move_too() -> None:
+    """On s0 at 1.5 until a is done at 20; it takes the order from a policy as from its name."""
+    jobs = Instance(Cluster((GPUType("A"),), SERVERS[:2]), jobs=(job("a", 20, 2), job("b", 100, 2)))
+    for order in ("fifo", FIFO()):
+        policy = PAL(order, variability={"s0": 1.5}, moves=True, round_seconds=10)
+        log = hetopt.simulate(policy, jobs, overheads=FREE)
+        assert log.spans[["job", "start", "end", "servers"]].to_numpy().tolist() == [
+            ["a", 0, 20, "s1"],
+            ["b", 0, 20, "s0"],
+            ["b", 20, 100, "s1"],
+        ]
+
+
 def test_gpu_types_are_slow_by_their_throughput() -> None:
     """Together on B, three times as slow, or apart on A."""
     cluster = Cluster.of({"A": 2, "B": 2}, gpus_per_server=1)
@@ -185,7 +209,7 @@ def test_plans_can_be_carried_out(instance: Instance, order: str, moves: bool) -
     log = hetopt.simulate(watched, instance, round_seconds=32, overheads=FREE)
     assert log.jobs["finish"].notna().all()
     assert (log.spans["servers"] != "").all()
-    if order == "fifo":
+    if order == "fifo" and not moves:
         assert never_stopped(log)
 
 
@@ -242,6 +266,7 @@ def test_settings_come_from_files_too() -> None:
         (lambda: PAL(variability={"s": 0}), "PAL.variability['s']"),
         (lambda: PAL(variability={"s": {"m": -1}}), "PAL.variability['s']['m']"),
         (lambda: PAL(variability=[1]), "PAL.variability"),  # type: ignore[arg-type]
+        (lambda: PAL(classes={"m": -1}), "PAL.classes['m']"),
         (lambda: PAL(moves=0), "PAL.moves"),  # type: ignore[arg-type]
     ],
 )

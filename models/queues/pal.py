@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, boolean, check_round_seconds, mapping, one_of
+from hetopt.checks import FrozenDict, at_least, boolean, check_round_seconds, mapping, one_of, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
@@ -16,10 +16,18 @@ from hetopt.decisions.placers import pack
 from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.traits import Traits
-from hetopt.models.queues.gpu_pool import PlacedGPUs, Preemption, allocate_in_order, gang_sizes, sorted_jobs
-from hetopt.models.queues.job_orders import ORDERS
+from hetopt.models.queues.gpu_pool import (
+    GPUChoice,
+    PlacedGPUs,
+    Preemption,
+    allocate_in_order,
+    gang_sizes,
+    sorted_jobs,
+)
+from hetopt.models.queues.job_orders import ORDERS, QueuePolicy
 from hetopt.results.allocation import Placement, Plan
 from hetopt.stages.speed_models import Variability
+from hetopt.tolerances import INTEGRAL
 
 
 @dataclass(frozen=True)
@@ -73,10 +81,18 @@ class LeastProduct:
         if best is None:
             return None
         (_, spread, v), ranked = best
-        if not spread:
-            alike = [place for value, place in ranked if value == v and free[place] >= need]
-            return ((min(alike, key=free.__getitem__), need),)
-        there = {self.places[place].server: place for value, place in ranked if value <= v}
+        if spread:
+            return self.apart(need, [(value, place) for value, place in ranked if value <= v], free)
+        alike = [place for value, place in ranked if value == v and free[place] >= need]
+        return ((self.together(need, alike, free), need),)
+
+    def together(self, need: int, alike: Sequence[int], free: Sequence[int]) -> int:
+        """The place for a gang of ``need`` among those that can hold it at the same V."""
+        return min(alike, key=free.__getitem__)
+
+    def apart(self, need: int, ranked: Sequence[tuple[float, int]], free: Sequence[int]) -> PlacedGPUs:
+        """GPUs for a gang of ``need`` among ``ranked`` pairs (V, place), which suffice only together."""
+        there = {self.places[place].server: place for _, place in ranked}
         placed = pack(need, {server: free[place] for server, place in there.items()})
         assert placed is not None
         return tuple((there[server], n) for server, n in placed.items())
@@ -123,15 +139,21 @@ class PAL:
     Parameters
     ----------
     order:
-        ``"srtf"``, ``"srsf"``, ``"las"`` or ``"fifo"`` (without preemption), as the policies of these names.
+        ``"srtf"``, ``"srsf"``, ``"las"`` or ``"fifo"`` (without preemption), as the policies of these names, or a queue
+        policy whose order it takes.
     across:
         Slowdown of a job whose GPUs are not all in one server, >= 1.
     variability:
         Server -> slowdown of jobs on its GPUs, or server -> model (``Job.model``) -> slowdown, as in
         :class:`~hetopt.stages.speed_models.Variability`. 1 for absent servers and models; servers that are not in
         the cluster, e.g. because they have failed, are ignored.
+    classes:
+        Model -> class of sensitivity to variability, 0 for the most sensitive. Among the jobs at the head of the queue
+        whose gangs fill the cluster, jobs of a lower class choose their GPUs first, jobs of other models last. Empty:
+        the order decides.
     moves:
-        In each decision all jobs are placed again. False: running jobs keep their GPUs unless they are preempted.
+        In each decision all jobs are placed again, with ``"fifo"`` too. False: running jobs keep their GPUs unless they
+        are preempted.
     backfill:
         Jobs behind a job that does not fit may start before it.
     round_seconds:
@@ -143,19 +165,23 @@ class PAL:
         A setting out of range.
     """
 
-    order: str = "srtf"
+    order: str | QueuePolicy = "srtf"
     across: float = ACROSS
     variability: Mapping[str, float | Mapping[str, float]] = field(default_factory=dict)
+    classes: Mapping[str, int] = field(default_factory=dict)
     moves: bool = False
     backfill: bool = True
     round_seconds: float | None = ROUND_SECONDS
 
     def __post_init__(self) -> None:
-        one_of(self.order, ORDERS, "PAL.order")
+        if not isinstance(self.order, QueuePolicy):
+            one_of(self.order, ORDERS, "PAL.order")
         at_least(self.across, "PAL.across", 1.0, InvalidOption)
         given = mapping(self.variability, "PAL.variability", InvalidOption).items()
         rows = {name: _factors(row, f"PAL.variability[{name!r}]") for name, row in given}
         object.__setattr__(self, "variability", FrozenDict(rows))
+        classes = mapping(self.classes, "PAL.classes", InvalidOption).items()
+        object.__setattr__(self, "classes", FrozenDict({m: whole(c, f"PAL.classes[{m!r}]", 0) for m, c in classes}))
         for key in ("moves", "backfill"):
             boolean(getattr(self, key), f"PAL.{key}")
         check_round_seconds(self, or_none=True)
@@ -175,22 +201,31 @@ class PAL:
             ``"fifo"``: a job holds GPUs, but its whole gang is not placed on one type.
         """
         jobs = present_entities(instance, "jobs", "PAL")
-        order, preemption = ORDERS[self.order], self._preemption
-        keys, state = order.ranked(jobs, state)
+        policy = self.order if isinstance(self.order, QueuePolicy) else ORDERS[self.order]
+        preemption = Preemption.ALL if self.moves else policy.preemption
+        if preemption is Preemption.ALL and not self.moves:
+            preemption = Preemption.LAST_FIRST
+        keys, state = policy.ranked(jobs, state)
         places = places_of(instance.cluster)
         running = _running(jobs, places, preemption=preemption)
-        choose = LeastProduct(jobs, places, self.across, Variability(self.variability))
         capacity = [place.gpus for place in places]
-        given = allocate_in_order(
-            sorted_jobs(jobs, keys), capacity, running, choose, preemption=preemption, backfill=self.backfill
-        )
+        order = self._sensitive_first(jobs, sorted_jobs(jobs, keys))
+        choose = self.choice(jobs, places)
+        given = allocate_in_order(order, capacity, running, choose, preemption=preemption, backfill=self.backfill)
         return _plan(jobs, places, given), state
 
-    @property
-    def _preemption(self) -> Preemption:
-        if ORDERS[self.order].preemption is Preemption.NONE:
-            return Preemption.NONE
-        return Preemption.ALL if self.moves else Preemption.LAST_FIRST
+    def choice(self, jobs: Entities, places: Sequence[GPUGroup]) -> GPUChoice:
+        """The rule that chooses the GPUs of a job among these places."""
+        return LeastProduct(jobs, places, self.across, Variability(self.variability))
+
+    def _sensitive_first(self, jobs: Entities, order: list[int]) -> list[int]:
+        if not self.classes:
+            return order
+        total = np.cumsum(jobs.demand[order])
+        head = int(np.searchsorted(total, jobs.capacity.sum() + INTEGRAL, side="right"))
+        last = max(self.classes.values()) + 1
+        of = [self.classes.get(job.model or "", last) for job in jobs.source.jobs]
+        return sorted(order[:head], key=of.__getitem__) + order[head:]
 
 
 def _running(jobs: Entities, places: list[GPUGroup], *, preemption: Preemption) -> dict[int, PlacedGPUs]:
