@@ -20,6 +20,7 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance
+from hetopt.formulations.traits import Traits
 from hetopt.models.queues.gpu_pool import running_gangs_checked
 from hetopt.results.allocation import Plan
 from hetopt.results.certificate import Certificate
@@ -64,6 +65,11 @@ class AlloX:
         Jobs have different demands; a job holds part of a gang, or GPUs on which it cannot run; see also
         :func:`~hetopt.data.instance.present_entities`.
     """
+
+    @property
+    def traits(self) -> Traits:
+        """A job is not given a slot on which it would be done later than behind other jobs on another."""
+        return Traits(idles="jobs wait for slots on which the total of completion times is less")
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:
         """The current plan, and no state."""

@@ -17,6 +17,7 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.rates import fair_part
+from hetopt.formulations.traits import Traits
 from hetopt.models.baselines import by_rule
 from hetopt.results.allocation import Allocation
 
@@ -50,6 +51,11 @@ class GandivaFair:
     pair of types is traded once, so two tenants may still gain by trading GPUs that a later pair moved. The policy is
     not strategy-proof: sellers may gain by reporting larger speedups, buyers by reporting smaller ones.
     """
+
+    @property
+    def traits(self) -> Traits:
+        """Its allocations share GPUs in time."""
+        return Traits(fractional=True)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
         """The allocation, and no state."""

@@ -225,7 +225,9 @@ def test_every_system_and_policy_is_made_by_name(run: Run) -> None:
         assert system.placer is not None or system.fluid, f"{name} would not pay for spread gangs and datasets"
     code, out, _ = run("systems", "--json")
     assert code == 0
-    assert sorted(json.loads(out)) == sorted(SYSTEMS.descriptions())
+    listed = json.loads(out)
+    assert {name: row["description"] for name, row in listed.items()} == SYSTEMS.descriptions()
+    assert {name: row["idles"] for name, row in listed.items()} == {n: make_system(n).idles for n in SYSTEMS.points}
 
 
 def test_an_interruption_reports_how_to_continue(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -327,8 +327,19 @@ def predictors(as_json: AsJson = False) -> None:
 
 
 def systems(as_json: AsJson = False) -> None:
-    """List the systems of all installed packages: policies with rounds, rounding and placement."""
-    _list(SYSTEMS.descriptions(), "systems", as_json)
+    """List the systems of all installed packages: policies with rounds, rounding and placement.
+
+    With the reason why GPUs may idle although a waiting gang fits on them, where a system has one.
+    """
+    from hetopt.presentation.tables import table_of
+    from hetopt.registry import make_system
+
+    found = {name: (text, make_system(name).idles) for name, text in SYSTEMS.descriptions().items()}
+    if as_json:
+        console.print_json({name: {"description": text, "idles": why} for name, (text, why) in found.items()})
+    else:
+        rows = ([name, text, why] for name, (text, why) in found.items())
+        _show([table_of(["name", "description", "GPUs idle because"], rows, "systems")])
 
 
 def _list(descriptions: Mapping[str, str], title: str, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from hetopt.data.gpu_locations import Hosts, on_one_server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Parallelism
 from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.formulations.traits import Traits
 from hetopt.results.allocation import Placement, Plan, WaitReason
 
 Seats = dict[str, int]
@@ -72,6 +73,11 @@ class HierarchicalPlacer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "whole", _kinds(self.whole, type(self).__name__))
 
+    @property
+    def traits(self) -> Traits:
+        """With ``whole`` a job that waits for a server leaves the GPUs of its plan idle."""
+        return _traits(self.whole)
+
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
 
@@ -105,6 +111,11 @@ class MoreWorkersFirst:
     def __post_init__(self) -> None:
         object.__setattr__(self, "whole", _kinds(self.whole, type(self).__name__))
 
+    @property
+    def traits(self) -> Traits:
+        """With ``whole`` a job that waits for a server leaves the GPUs of its plan idle."""
+        return _traits(self.whole)
+
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
         return PlacementRun(plan, instance, self.whole).run(lambda _, gpus: (-gpus,), self.sticky, False)
@@ -113,6 +124,10 @@ class MoreWorkersFirst:
 def _kinds(whole: Iterable[str], owner: str) -> tuple[Parallelism, ...]:
     given = members(whole, str, f"{owner}.whole", InvalidOption)
     return tuple(Parallelism(one_of(kind, Parallelism, f"{owner}.whole")) for kind in given)
+
+
+def _traits(whole: tuple[Parallelism, ...]) -> Traits:
+    return Traits(idles="jobs that no single server can hold leave their GPUs idle" if whole else "")
 
 
 class FreeGPUs(dict[str, int]):

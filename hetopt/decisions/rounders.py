@@ -318,7 +318,7 @@ class WholeGPUs:
     @property
     def traits(self) -> Traits:
         """Whether a gang may be larger than every GPU type: where numbers of GPUs need not suit a gang."""
-        return Traits(mixes=self.usable == "any")
+        return Traits(mixes=self.usable == "any", kind="tenants")
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """Whole GPUs of this round, and the new deviations."""
@@ -436,7 +436,7 @@ class PrintedWholeGPUs:
     @property
     def traits(self) -> Traits:
         """As of :class:`WholeGPUs`."""
-        return Traits(mixes=not self.starvation_rule)
+        return Traits(mixes=not self.starvation_rule, kind="tenants")
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """Whole GPUs of this round, and the deviations."""
@@ -482,6 +482,11 @@ class WholeJobs:
     def __post_init__(self) -> None:
         at_least(self.most_owed, "WholeJobs.most_owed", 1, InvalidOption)
         Options(time_limit=self.time_limit)  # checks the limit
+
+    @property
+    def traits(self) -> Traits:
+        """It rounds shares of jobs."""
+        return Traits(kind="jobs", idles="no job runs on a type on which it is owed no time")
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """The jobs that run now, and the new deviations."""
@@ -627,6 +632,11 @@ class ByPriority:
         at_least(self.prior, "ByPriority.prior", 0.0, InvalidOption)
         at_least(self.reset_seconds, "ByPriority.reset_seconds", 0.0, InvalidOption)
 
+    @property
+    def traits(self) -> Traits:
+        """It rounds shares of jobs; without ``fill`` it leaves GPUs idle."""
+        return Traits(kind="jobs", idles="" if self.fill else "no job runs on a type on which it has no share")
+
     def __call__(
         self, allocation: Allocation, instance: Instance, state: Received | None = None
     ) -> tuple[Plan, Received]:
@@ -711,8 +721,8 @@ class ByKind:
 
     @property
     def traits(self) -> Traits:
-        """Those of the rounder for tenants."""
-        return traits_of(self.tenants)
+        """Mixed types as of the rounder for tenants, idle GPUs as of that for jobs."""
+        return replace(traits_of(self.tenants), kind=None, idles=traits_of(self.jobs).idles)
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan by the rounder for the allocation's kind."""
@@ -754,7 +764,9 @@ class Rounded:
     @property
     def traits(self) -> Traits:
         """The traits of the policy, with the length of the rounds; plans are in whole GPUs."""
-        return with_rounds(replace(traits_of(self.policy), fractional=False), self.round_seconds)
+        own = traits_of(self.policy)
+        idles = traits_of(self.rounder).idles if own.fractional else own.idles
+        return with_rounds(replace(own, fractional=False, idles=idles), self.round_seconds)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""

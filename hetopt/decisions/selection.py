@@ -52,8 +52,9 @@ class LongestStarved:
 
     @property
     def traits(self) -> Traits:
-        """Whether it mixes GPU types."""
-        return Traits(mixes=self.mix)
+        """Whether it mixes GPU types; without lending GPUs stay idle that no gang of their tenant fills."""
+        idles = "GPUs of no tenant stay idle" if self.lend else "tenants do not lend GPUs that their own gangs leave"
+        return Traits(mixes=self.mix, idles=idles)
 
     def __call__(
         self, plan: Plan, instance: Instance, state: Mapping[str, float] | None = None

@@ -470,6 +470,22 @@ class System:
         own = traits_of(self.policy).round_seconds if self.round_seconds is None else self.round_seconds
         return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
 
+    @property
+    def idles(self) -> str:
+        """Why a job may be left without GPUs although its gang fits on the idle GPUs of one type; empty: none is.
+
+        The last step that chooses jobs decides: the selection for shares of tenants, the rounder for shares of jobs in
+        rounds, else the policy. Policies that are not called for new jobs, and placers, have reasons of their own.
+        """
+        policy, rounder = traits_of(self.policy), traits_of(self.rounder or ByKind())
+        reasons = [policy.idles]
+        if policy.fractional and not self.fluid:
+            of = {"jobs": rounder.idles, "tenants": traits_of(self.selection or LongestStarved()).idles}
+            reasons += [of[rounder.kind]] if rounder.kind else list(of.values())
+        if self.placer is not None:
+            reasons.append(traits_of(self.placer).idles)
+        return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+
     def steps(self, speeds: SpeedModel) -> DecisionSteps:
         """The policy and its steps; ``speeds``: work per second of jobs with mapped stages."""
         steps = (self.rounder or ByKind(), self.selection or LongestStarved(), self.placer)
@@ -548,8 +564,10 @@ class OnChange:
 
     @property
     def traits(self) -> Traits:
-        """The traits of the policy, with the length of the rounds."""
-        return with_rounds(traits_of(self.policy), self.round_seconds)
+        """The traits of the policy, with the length of the rounds; jobs that wait for a call leave GPUs idle."""
+        own = traits_of(self.policy)
+        idles = "new jobs wait until shares are computed again" if self.least_seconds else own.idles
+        return with_rounds(replace(own, idles=idles), self.round_seconds)
 
     def __call__(self, instance: Instance, state: CachedResult | None = None) -> tuple[Allocation | Plan, CachedResult]:
         """The policy's result, new or cached."""

@@ -1,17 +1,20 @@
-"""Traits: declarations of policies, rounders and selections about their results."""
+"""Traits: declarations of policies, rounders, selections and placers about their results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from hetopt.checks import boolean, check_round_seconds, expect, shown
+from hetopt.data.entities import Kind, check_kind
 from hetopt.errors import InvalidOption
 from hetopt.stages.speed_models import SpeedModel
 
 
 @dataclass(frozen=True)
 class Traits:
-    """Declarations of a policy about its results, as its attribute ``traits``; of rounders and selections ``mixes``.
+    """Declarations of a policy about its results, as its attribute ``traits``.
+
+    Rounders and selections declare ``mixes`` and ``idles``, rounders ``kind``, placers ``idles``.
 
     Attributes
     ----------
@@ -29,6 +32,12 @@ class Traits:
         After its last round it runs no more jobs.
     speeds:
         Speeds of placed jobs that it assumes; None: no assumption. Simulations use them by default.
+    kind:
+        Entities whose shares a rounder rounds; None: both.
+    idles:
+        Why a job may be left without GPUs although its gang fits on the idle GPUs of one type, in a few words; empty:
+        no job is (work conservation). Of a policy that returns plans, a rounder of jobs' shares, a selection, a placer;
+        :attr:`System.idles <hetopt.decisions.system.System.idles>` follows from it.
     """
 
     round_seconds: float | None = None
@@ -38,17 +47,22 @@ class Traits:
     forks: bool = False
     terminates: bool = False
     speeds: SpeedModel | None = None
+    kind: Kind | None = None
+    idles: str = ""
 
     def __post_init__(self) -> None:
         check_round_seconds(self, or_none=True)
         for key in ("fractional", "places", "mixes", "forks", "terminates"):
             boolean(getattr(self, key), f"Traits.{key}")
+        check_kind("Traits.kind", self.kind)
+        if not isinstance(self.idles, str):
+            raise InvalidOption(f"is {shown(self.idles)}; it must be a text", "Traits.idles")
         if self.speeds is not None and not callable(getattr(self.speeds, "on", None)):
             raise InvalidOption(f"is {shown(self.speeds)}; it must have a method on()", "Traits.speeds")
 
 
 def traits_of(policy: object) -> Traits:
-    """The traits that ``policy`` (or a rounder or selection) declares, or the defaults of :class:`Traits`.
+    """The traits that ``policy`` (or a rounder, selection or placer) declares, or the defaults of :class:`Traits`.
 
     Raises
     ------

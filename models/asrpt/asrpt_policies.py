@@ -162,7 +162,12 @@ class NonPreemptivePolicy(ABC):
     @property
     def traits(self) -> Traits:
         """It chooses servers, and assumes its own model of the iteration time."""
-        return Traits(places=True, speeds=StageSpeeds(self.timing))
+        return Traits(places=True, speeds=StageSpeeds(self.timing), idles=self.idles)
+
+    @property
+    @abstractmethod
+    def idles(self) -> str:
+        """See :class:`~hetopt.Traits`."""
 
     def online(self, instance: Instance) -> FleetScheduler:
         """An event-driven scheduler; jobs that are placed in ``instance`` continue.
@@ -267,6 +272,11 @@ class ASRPT(NonPreemptivePolicy):
         super().__post_init__()
         at_least(self.delay, "ASRPT.delay", 0.0, InvalidOption)
 
+    @property
+    def idles(self) -> str:
+        """Jobs wait for the virtual machine."""
+        return "jobs start in the order in which the virtual machine completes them, not before"
+
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:
         """Algorithm 1."""
         return VirtualSRPTScheduler(fleets, self.comm_heavy, self.delay)
@@ -292,6 +302,11 @@ class ListPolicy(NonPreemptivePolicy):
         super().__post_init__()
         one_of(self.key, get_args(Key), "ListPolicy.key")
         boolean(self.conserving, "ListPolicy.conserving")
+
+    @property
+    def idles(self) -> str:
+        """Without overtaking jobs wait for the first."""
+        return "" if self.conserving else "no job starts before the first in the order"
 
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:
         """List scheduling in that order."""

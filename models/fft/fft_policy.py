@@ -113,8 +113,8 @@ class FFT:
 
     @property
     def traits(self) -> Traits:
-        """It decides in rounds."""
-        return Traits(self.round_seconds)
+        """It decides in rounds; the largest packable demand runs unless ``extra`` rows forbid it."""
+        return Traits(self.round_seconds, idles="rows of extra components must hold" if self.extra else "")
 
     def __call__(self, instance: Instance, state: FFTState | None = None) -> tuple[Plan, FFTState]:
         """The GPU type of every job for the round that begins now, and the state for the next call.

@@ -119,7 +119,8 @@ class Hadar:
     @property
     def traits(self) -> Traits:
         """It decides in rounds, chooses servers and mixes GPU types."""
-        return Traits(self.round_seconds, places=True, mixes=True)
+        idles = "" if self.fill else "no job runs without a positive payoff"
+        return Traits(self.round_seconds, places=True, mixes=True, idles=idles)
 
     def __call__(self, instance: Instance, state: HadarState | None = None) -> tuple[Plan, HadarState]:
         """The plan of the round that begins now with its placement, and the next state.

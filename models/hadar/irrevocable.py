@@ -260,7 +260,8 @@ class Committing:
     @property
     def traits(self) -> Traits:
         """It decides in rounds, chooses servers, mixes GPU types, and runs no jobs after its last slot."""
-        return Traits(self.round_seconds, places=True, mixes=True, terminates=True)
+        idles = "jobs run in the slots reserved at their arrival, or never"
+        return Traits(self.round_seconds, places=True, mixes=True, terminates=True, idles=idles)
 
     def __call__(self, instance: Instance, state: Commitments | None = None) -> tuple[Plan, Commitments | None]:
         """The plan of the round that begins now, as reserved, and the reservations as the next state.

@@ -147,7 +147,8 @@ class HadarE:
     @property
     def traits(self) -> Traits:
         """It decides in rounds, chooses servers, mixes GPU types and forks jobs."""
-        return Traits(self.round_seconds, places=True, mixes=True, forks=True)
+        idles = "a server runs at most one copy"
+        return Traits(self.round_seconds, places=True, mixes=True, forks=True, idles=idles)
 
     def __call__(self, instance: Instance, state: HadarEState | None = None) -> tuple[Plan, HadarEState]:
         """The plan of the round that begins now with the work of each copy, and the next state.

@@ -159,6 +159,9 @@ def allocate_in_order(
     return pool.given
 
 
+IN_ORDER = "jobs wait behind the first that does not fit"
+"""Why GPUs may idle in queues without backfill (``Traits.idles``)."""
+
 TypeRule: TypeAlias = Literal["fastest", "roomiest"]
 """``"fastest"``: the type on which the job is fastest, for heterogeneity-aware schedulers; in a tie the type that it
 holds now. ``"roomiest"``: the type with the most free GPUs, for other schedulers. Further ties: the first type of the

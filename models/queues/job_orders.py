@@ -18,6 +18,7 @@ from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import (
+    IN_ORDER,
     TYPES,
     Preemption,
     TypeRule,
@@ -71,8 +72,8 @@ class QueuePolicy(ABC):
 
     @property
     def traits(self) -> Traits:
-        """It decides in rounds, if it has any."""
-        return Traits(self.round_seconds)
+        """It decides in rounds, if it has any; without ``backfill`` GPUs may idle."""
+        return Traits(self.round_seconds, idles="" if self.backfill else IN_ORDER)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan from now on, and the next state.

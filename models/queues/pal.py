@@ -17,6 +17,7 @@ from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.traits import Traits
 from hetopt.models.queues.gpu_pool import (
+    IN_ORDER,
     GPUChoice,
     PlacedGPUs,
     Preemption,
@@ -188,8 +189,8 @@ class PAL:
 
     @property
     def traits(self) -> Traits:
-        """It decides in rounds, if it has any, and chooses servers."""
-        return Traits(self.round_seconds, places=True)
+        """It decides in rounds, if it has any, and chooses servers; without ``backfill`` GPUs may idle."""
+        return Traits(self.round_seconds, places=True, idles="" if self.backfill else IN_ORDER)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan from now on with its placement; the state is that of the order.

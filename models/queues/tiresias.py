@@ -218,8 +218,8 @@ class Tiresias:
 
     @property
     def traits(self) -> Traits:
-        """It decides in rounds, if it has any."""
-        return Traits(self.round_seconds)
+        """It decides in rounds, if it has any; with queues per type, jobs wait for theirs."""
+        return Traits(self.round_seconds, idles="jobs wait for the GPU type of their queue" if self.per_type else "")
 
     def __call__(self, instance: Instance, state: TiresiasState | None = None) -> tuple[Plan, TiresiasState]:
         """The plan from now on, and the next state.

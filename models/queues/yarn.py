@@ -13,6 +13,7 @@ from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption, Item
 from hetopt.formulations.traits import Traits
 from hetopt.models.queues.gpu_pool import (
+    IN_ORDER,
     TYPES,
     GPUPool,
     TypeRule,
@@ -78,8 +79,11 @@ class YARN:
 
     @property
     def traits(self) -> Traits:
-        """It decides in rounds, if it has any."""
-        return Traits(self.round_seconds)
+        """It decides in rounds, if it has any; without ``backfill``, and at their maximum, queues wait."""
+        reasons = [] if self.backfill else [f"in each queue {IN_ORDER}"]
+        if isinstance(self.maximum, Mapping) or self.maximum < 1:
+            reasons.append("queues have at most their maximum")
+        return Traits(self.round_seconds, idles="; ".join(reasons))
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:
         """The plan from now on, and no state.
