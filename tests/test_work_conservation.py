@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import Phase, find, given, settings
@@ -36,7 +34,7 @@ SETTINGS = {
     "pal with fifo": System(queues.PAL("fifo")),
     "themis with all jobs": System(queues.Themis(0.0)),
     "gavel that computes shares every 1920 s": make_system("gavel", {"allocation_seconds": 1920.0}),
-    "gavel without filling": replace(make_system("gavel"), rounder=ByPriority(fill=False)),
+    "gavel without filling": System(OnChange(gavel.max_min_fairness()), 360.0, ByPriority(fill=False)),
     "gandiva-fair with lending": System(
         OnChange(gandiva_fair(), 300.0), rounder=WholeGPUs(), selection=LongestStarved(lend=True)
     ),
