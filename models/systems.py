@@ -92,13 +92,15 @@ def over_jobs(policy: Formulation) -> Formulation:
 
 
 # Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs
-# may use several types, at the speed of the slowest [OEF, section 4.4].
+# may use several types, at the speed of the slowest [OEF, section 4.4]; with `lend`, waiting jobs of any tenant borrow
+# GPUs that would be idle, which no paper does.
 
 
 def gavel_tenants(
     round_seconds: float = ROUND_SECONDS,
     placer: str = OEF_PLACER,
     mix: bool = False,
+    lend: bool = False,
     tenant_gpus: float = math.inf,
 ) -> System:
     """Gavel's max-min fairness among tenants, a baseline of OEF, with OEF's rounding and placement.
@@ -107,34 +109,42 @@ def gavel_tenants(
     for tenants with more jobs it would leave GPUs idle.
     """
     policy = replace(gavel_policies.max_min_fairness(tenant_gpus=tenant_gpus), kind="tenants")
-    return _shared(policy, round_seconds, placer, mix)
+    return _shared(policy, round_seconds, placer, mix, lend)
 
 
-def gandiva_fair(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def gandiva_fair(
+    round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False, lend: bool = False
+) -> System:
     """Gandiva_fair among tenants, a baseline of OEF, with OEF's rounding and placement."""
-    return _shared(gandiva_fair_policy(), round_seconds, placer, mix)
+    return _shared(gandiva_fair_policy(), round_seconds, placer, mix, lend)
 
 
-def equal_split_tenants(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def equal_split_tenants(
+    round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False, lend: bool = False
+) -> System:
     """Equal division of every GPU type among tenants, which OEF calls max-min [OEF, section 2.3.3]."""
-    return _shared(equal_split(), round_seconds, placer, mix)
+    return _shared(equal_split(), round_seconds, placer, mix, lend)
 
 
-def oef_cooperative(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def oef_cooperative(
+    round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False, lend: bool = False
+) -> System:
     """Cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
-    return _shared(oef.cooperative(), round_seconds, placer, mix)
+    return _shared(oef.cooperative(), round_seconds, placer, mix, lend)
 
 
-def oef_noncooperative(round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False) -> System:
+def oef_noncooperative(
+    round_seconds: float = ROUND_SECONDS, placer: str = OEF_PLACER, mix: bool = False, lend: bool = False
+) -> System:
     """Non-cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
-    return _shared(oef.noncooperative(), round_seconds, placer, mix)
+    return _shared(oef.noncooperative(), round_seconds, placer, mix, lend)
 
 
-def _shared(policy: Policy, round_seconds: float, placer: str, mix: bool) -> System:
+def _shared(policy: Policy, round_seconds: float, placer: str, mix: bool, lend: bool) -> System:
     return System(
         OnChange(policy, round_seconds),
         rounder=WholeGPUs(),
-        selection=LongestStarved(mix=mix),
+        selection=LongestStarved(mix, lend),
         placer=PLACERS.make(placer),
     )
 

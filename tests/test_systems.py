@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from effort import examples
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from refused import refused
 from test_environment_properties import check, environments
 
 import hetopt
-from hetopt import Instance, Job, JobType, Tenant, instances, simulate
+from hetopt import Allocation, Instance, Job, JobType, LongestStarved, Plan, Tenant, instances, simulate
+from hetopt.data.array_types import Floats
+from hetopt.decisions.rounders import Rounder
 from hetopt.decisions.system import OnChange, System
 from hetopt.errors import Stalled
 from hetopt.experiments.comparison import of_one_demand
@@ -113,3 +119,71 @@ def test_rounds_that_the_policy_cannot_use_are_refused() -> None:
 def test_rounds_of_a_policy_that_is_called_on_change() -> None:
     system = System(OnChange(fft.FFT(), 300.0), round_seconds=60.0)
     assert (system.seconds, system.policy.round_seconds, system.policy.policy.round_seconds) == (60, 60, 60)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A selection that lends; it checks each decision against the same selection without lending."""
+
+    lend: LongestStarved
+
+    def __call__(self, plan: Plan, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
+        """The lending selection's plan."""
+        chosen, after = self.lend(plan, instance, state)
+        own, _ = replace(self.lend, lend=False)(plan, instance, state)
+        runs = own.x.any(axis=1)
+        assert np.array_equal(chosen.x[runs], own.x[runs])  # owners have what they have without lending
+        names = {name for name, row in zip(chosen.entities.names, chosen.x - own.x, strict=True) if row.any()}
+        assert names == chosen.borrowers
+        idle = chosen.entities.capacity - chosen.x.sum(axis=0)
+        assert chosen.given_up["idle"] == idle.sum()
+        for e in np.flatnonzero(~chosen.x.any(axis=1)):
+            usable = idle[chosen.entities.task_speed[e] > 0]
+            room = usable.sum() if self.lend.mix else usable.max(initial=0)
+            assert room < chosen.entities.demand[e]
+        return chosen, after
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A rounder that records its plans and deviations."""
+
+    rounder: Rounder
+    rounds: list[tuple[float, Floats, Any]]
+
+    def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
+        """The plan of the rounder."""
+        plan, after = self.rounder(allocation, instance, state)
+        self.rounds.append((instance.time, plan.x, after))
+        return plan, after
+
+
+SHARED = ("oef-cooperative", "oef-noncooperative", "gavel-tenants", "gandiva-fair", "equal-split-tenants")
+"""Systems of tenants, which may lend."""
+
+
+@pytest.mark.parametrize("name", SHARED)
+@given(case=environments(), mix=st.booleans())
+@settings(max_examples=examples(8, 40), deadline=None)
+def test_lending_in_whole_systems(name: str, case: tuple[Instance, Environment], mix: bool) -> None:
+    """No job waits beside idle GPUs that it can use, owners lose nothing, and no deviation counts what is lent.
+
+    Until a job finishes, shares and deviations are those without lending.
+    """
+    instance, environment = owned(case[0]), case[1]
+    assume(instance.entities("jobs").allowed.any(axis=1).all())  # a tenant's speedups may leave a gang no type
+    lending = make_system(name, {"lend": True, "mix": mix})
+    assert lending.selection == LongestStarved(mix, lend=True)
+    logs, rounds = list[Log](), list[list[tuple[float, Floats, Any]]]()
+    for system in (make_system(name, {"mix": mix}), replace(lending, selection=Watched(LongestStarved(mix, True)))):
+        assert system.rounder is not None
+        recorded = Recorded(system.rounder, [])
+        try:
+            logs.append(simulate(replace(system, rounder=recorded), instance, environment=environment, patience=60))
+        except Stalled:
+            return
+        rounds.append(recorded.rounds)
+    check(logs[1], instance, environment)
+    first = min(log.jobs["finish"].min() for log in logs)
+    own, lent = ([row for row in one if row[0] < first] for one in rounds)
+    assert [(time, x.tolist(), owed) for time, x, owed in own] == [(time, x.tolist(), owed) for time, x, owed in lent]

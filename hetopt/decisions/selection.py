@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import groupby
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
 
 from hetopt.checks import FrozenDict
+from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, job_type_keys, members
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
@@ -40,11 +44,18 @@ class LongestStarved:
     mix:
         A gang that fits on no single type may take GPUs of several types, fastest first; the slowest sets its rate.
     lend:
-        GPUs that a tenant's own jobs leave idle go to waiting jobs of any tenant, longest starved first.
+        Waiting jobs borrow the GPUs that would otherwise be idle: those of no tenant, and those that their tenant's
+        jobs cannot use. Tenants take turns, a gang at a time: next is the one that has borrowed the fewest GPUs per
+        weight in this round, then the one that borrowed last the longest ago, then the one of the longest starved job.
+        Of its jobs those that run are first, on the types that they hold, so that a loan goes on without restarts.
 
     Notes
     -----
-    State: job -> second at which it was last seen running.
+    State: job -> second at which it was last seen running; tenant -> second at which it last borrowed.
+
+    In each round jobs are selected for their tenant's own GPUs first, which so come back to their owner (reclaim).
+    Lending changes neither the plan nor this selection, so no rounder charges a tenant for what it borrows. A job on
+    borrowed GPUs does run: on its tenant's own GPUs it comes after the starved jobs of the tenant.
     """
 
     mix: bool = False
@@ -79,15 +90,21 @@ class LongestStarved:
         rank = np.argsort(order)  # the inverse permutation
         for row, name in zip(left, plan.entities.names, strict=True):
             fill(row, sorted(belongs[names[name]], key=rank.item))
+        idle, borrowers = plan.given_up.get("idle", 0.0) + float(np.sum(left)), frozenset[str]()
         if self.lend:
-            spare = np.sum(left, axis=0).tolist()
-            fill(spare, [i for i in order if i not in fill.gangs])
-            left = [spare]
+            waiting = _by_tenant(instance, (i for i in order if i not in fill.gangs))
+            for tenant, rows in groupby(zip(left, plan.entities.names, strict=True), lambda row: names[row[1]][0]):
+                own = np.sum([row for row, _ in rows], axis=0).tolist()  # of all its job types
+                fill(own, waiting.get(tenant, ()))
+            lent = _lend(fill, _by_tenant(instance, (i for i in order if i not in fill.gangs)), instance, ran)
+            idle = float(jobs.capacity.sum() - sum(n for gang in fill.gangs.values() for n in gang.values()))
+            borrowers = frozenset(jobs.names[i] for i in lent)
+            ran |= {str(instance.jobs[i].tenant): instance.time for i in lent}
         x = np.zeros(jobs.shape)
         for i, gang in fill.gangs.items():
             x[i, list(gang)] = list(gang.values())
-        given_up = {**plan.given_up, "idle": plan.given_up.get("idle", 0.0) + float(np.sum(left))}
-        return Plan(jobs, x, None, given_up, plan.certificate), FrozenDict(ran)
+        given_up = {**plan.given_up, "idle": idle}
+        return Plan(jobs, x, None, given_up, plan.certificate, borrowers=borrowers), FrozenDict(ran)
 
 
 class _Filling:
@@ -111,14 +128,19 @@ class _Filling:
         for i in order:
             if not any(left):
                 return
-            if gang := self._gang(i, left):
-                self.gangs[i] = gang
-                for k, n in gang.items():
-                    left[k] -= n
+            self.runs(i, left)
 
-    def _gang(self, i: int, left: list[float]) -> dict[int, float]:
-        """The GPUs that job i takes of ``left``: all that it demands, or none."""
-        types, demand = self.fastest[i][: self.number[i]], self.demand[i]
+    def runs(self, i: int, left: list[float], held: Floats | None = None) -> bool:
+        """Whether job i takes its gang from ``left``, in place; of the types that it has ``held`` most first."""
+        types = self.fastest[i][: self.number[i]]
+        if gang := self._gang(self.demand[i], types if held is None else sorted(types, key=lambda k: -held[k]), left):
+            self.gangs[i] = gang
+            for k, n in gang.items():
+                left[k] -= n
+        return bool(gang)
+
+    def _gang(self, demand: float, types: Sequence[int], left: Sequence[float]) -> dict[int, float]:
+        """The GPUs that a job takes of ``left``: all that it demands, or none; of earlier ``types`` first."""
         for k in types:
             if left[k] >= demand:
                 return {k: demand}
@@ -130,11 +152,51 @@ class _Filling:
         return gang
 
 
+def _lend(
+    fill: _Filling, waiting: Mapping[str, list[int]], instance: Instance, borrowed: Mapping[str, float]
+) -> list[int]:
+    """Let the ``waiting`` jobs of each tenant, longest starved first, borrow the GPUs that ``fill`` has left: who does.
+
+    Parameters
+    ----------
+    borrowed:
+        Tenant -> second at which it last borrowed.
+    """
+    jobs = instance.entities("jobs")
+    spare, weight = jobs.capacity.copy(), {tenant.name: tenant.weight for tenant in instance.tenants}
+    for gang in fill.gangs.values():
+        spare[list(gang)] -= list(gang.values())
+    held = np.zeros(jobs.shape) if jobs.held is None else jobs.held
+    running = set(np.flatnonzero(held.any(axis=1)).tolist())
+    left, lent = spare.tolist(), list[int]()
+    turns = [
+        (0.0, borrowed.get(t, -inf), n, t, iter(sorted(own, key=lambda i: i not in running)))
+        for n, (t, own) in enumerate(waiting.items())
+    ]
+    heapify(turns)
+    while turns and any(left):
+        gpus, last, n, tenant, own = heappop(turns)
+        job = next((i for i in own if fill.runs(i, left, held[i])), None)
+        if job is not None:
+            lent.append(job)
+            heappush(turns, (gpus + fill.demand[job] / weight[tenant], last, n, tenant, own))
+    return lent
+
+
+def _by_tenant(instance: Instance, order: Iterable[int]) -> dict[str, list[int]]:
+    """Tenant -> its jobs, both in ``order``."""
+    result: dict[str, list[int]] = {}
+    for i in order:
+        result.setdefault(str(instance.jobs[i].tenant), []).append(i)
+    return result
+
+
 def _last_ran(instance: Instance, state: Mapping[str, float]) -> dict[str, float]:
-    """Job -> second at which it last ran: now, if it holds GPUs."""
+    """The ``state`` of the jobs and tenants that are there, with jobs that hold GPUs as seen running now."""
     jobs = instance.entities("jobs")
     holders = [] if jobs.held is None else np.flatnonzero(jobs.held.any(axis=1)).tolist()
-    ran = {name: state[name] for name in jobs.names if name in state}
+    there = (*jobs.names, *(tenant.name for tenant in instance.tenants))
+    ran = {name: state[name] for name in there if name in state}
     return ran | {jobs.names[i]: instance.time for i in holders}
 
 

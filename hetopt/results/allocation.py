@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -124,6 +124,8 @@ class Plan(Displayed):
         Servers of the jobs, if the policy chooses them; None if a placer does.
     wake:
         Time of the next call of the policy in seconds, unless an event comes earlier; None: only at events.
+    borrowers:
+        Jobs that run on GPUs which their tenant borrows for this round.
     """
 
     entities: Entities
@@ -133,6 +135,7 @@ class Plan(Displayed):
     certificate: Certificate | None = None
     placement: Placement | None = None
     wake: float | None = None
+    borrowers: Collection[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", as_table(self.entities, self.x, "x"))
