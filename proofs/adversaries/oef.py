@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hetopt.proofs.adversaries.oef_lending import envy_of_waiting, loss, one_type_gain, split_surplus, surplus
 from hetopt.proofs.adversaries.oef_optima import (
     Choice,
     Negation,
@@ -60,6 +61,7 @@ POLICY = "the library's policy in floats, compared with the exact optimum by z3"
 EQUAL_SPLIT = "the library's policy, in floats"
 HIGHS = "a second formulation, solved by HiGHS"
 TRADES = "trades simulated in fractions, for every order of the types and both tie-breaks"
+LENDING = "the library's policies, and lending by the times at which types run out"
 OWN_ROW = "its conclusion is a row of the program, and of this formulation, too"
 
 
@@ -135,4 +137,9 @@ ADVERSARIES: dict[str, Adversary] = {
         f"shares other than two random means, more than {GANG_ROUNDS} rounds",
     ),
     "oef/switching-envy": exact(PRICES, envy_with_price, OWN_ROW),
+    "oef/lending-own": Adversary(LENDING, loss),
+    "oef/lending-sharing": Adversary(LENDING, surplus, "users whose demand is their share"),
+    "oef/lending-sharing-equal-split": exact("lending by the times at which types run out", split_surplus),
+    "oef/lending-envy-waiting": Adversary(LENDING, envy_of_waiting, "users that nearly do not wait"),
+    "oef/lending-more-jobs-one-type": exact("the common number of borrowed GPUs, by sorting", one_type_gain),
 }

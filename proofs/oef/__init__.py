@@ -7,6 +7,7 @@ from hetopt.proofs.oef import (
     adjacency,
     compositions,
     envy_and_sharing,
+    lending,
     pareto_efficiency,
     profitable_misreports,
     proof_steps,
@@ -35,6 +36,7 @@ def claims() -> tuple[Claim, ...]:
         vertices,
         share_rounding,
         compositions,
+        lending,
         reported_results,
     )
     return tuple(claim for module in modules for claim in module.CLAIMS)
