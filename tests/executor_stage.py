@@ -91,20 +91,30 @@ class Puppet:
 
 
 class Stage:
-    """A controller with that engine, and jobs that train for ``passes`` passes and stop on request."""
+    """A controller with that engine, and jobs that train for ``passes`` passes and stop on request.
+
+    Further arguments are settings of the policy.
+    """
 
     def __init__(
-        self, folder: Path, *hosts: Node, policy: str = "fifo", seconds: float | None = None, profile: bool = False
+        self,
+        folder: Path,
+        *hosts: Node,
+        policy: str = "fifo",
+        seconds: float | None = None,
+        profile: bool = False,
+        **own: Any,
     ) -> None:
         self.folder, self.engine, self.messages = folder, Puppet(*hosts), list[str]()
         self.policy, self.settings = policy, Settings(policy, seconds, profile, LeaseTimeouts(ttl_seconds=20.0))
+        self.own = own
         self.passes: float = 3
         self.too_small: dict[str, set[str]] = {}
         self.database = StateDatabase(folder)
         self.controller = self._controller()
 
     def _controller(self) -> Controller:
-        system = system_of(self.policy, {}, self.settings.round_seconds)
+        system = system_of(self.policy, self.own, self.settings.round_seconds)
         return Controller(self.database, self.engine, system, estimated, self.settings, print_line=self.messages.append)
 
     def restart(self) -> None:

@@ -15,6 +15,9 @@ from hetopt.errors import InvalidOption
 from hetopt.executor.controller import system_of
 from hetopt.executor.queue import cancel, retry, submit
 from hetopt.executor.round_decision import RoundDecider
+from hetopt.executor.scheduler import OTHERS_FIRST, RECLAIMED
+from hetopt.executor.snapshot import snapshot
+from hetopt.executor.status_view import status_of
 
 Make = Callable[..., Stage]
 
@@ -125,6 +128,33 @@ def test_tiresias_continues_after_a_type_is_removed(stage: Make) -> None:
     lab.play(20, 60.0)
     assert lab.held()
     assert not [line for line in lab.messages if "cannot decide" in line]
+
+
+def test_borrowed_gpus_are_shown_and_reclaimed(stage: Make) -> None:
+    """Each tenant owns two of four GPUs; d borrows ann's second one until ann has a job for it."""
+    lab = stage(node("n", {"V100": 4}), policy="oef-cooperative", seconds=60.0, lend=True)
+    lab.passes = float("inf")
+    for name, tenant in zip("abcd", ("ann", "bob", "bob", "bob"), strict=True):
+        submit(lab.database, spec(name, tenant=tenant))
+
+    def borrowers() -> list[str]:
+        return [job["name"] for job in snapshot(lab.database).jobs if job["borrows"]]
+
+    lab.play(3, 20.0)
+    assert set(lab.held()) == set("abcd")
+    assert borrowers() == ["d"]
+    gpus = {row[0].text: row[4].text for row in status_of(snapshot(lab.database)).sections["running"].table.rows}
+    assert (gpus["c"], gpus["d"]) == ("1 V100 on n", "1 V100 on n (borrowed)")
+    submit(lab.database, spec("e", tenant="ann"))
+    lab.restart()
+    lab.play(3, 30.0)
+    assert set(lab.held()) == set("abce")
+    assert borrowers() == []
+    (waiting,) = (job for job in snapshot(lab.database).jobs if job["name"] == "d")
+    assert waiting["reason"] == RECLAIMED
+    lab.play(4, 30.0)  # bob's jobs take turns on bob's own GPUs
+    (waiting,) = (job for job in snapshot(lab.database).jobs if job["name"] not in lab.held())
+    assert waiting["reason"] == OTHERS_FIRST
 
 
 def test_a_policy_for_a_finite_schedule_is_refused() -> None:

@@ -81,6 +81,8 @@ class RoundDecision:
         Number of GPUs that are given.
     seconds:
         Duration of the decision.
+    borrowers:
+        Numbers of the jobs that run on GPUs which their tenant borrows.
     """
 
     targets: list[Target]
@@ -90,6 +92,7 @@ class RoundDecision:
     wake: float = math.inf
     gpus: int = 0
     seconds: float = 0.0
+    borrowers: Collection[int] = ()
 
 
 def fitted(system: System, round_seconds: float | None, restart_seconds: float | None) -> System:
@@ -165,7 +168,9 @@ class RoundDecider:
         seconds = time.perf_counter() - began
         waits |= {ids[name]: str(why) for name, why in placement.waiting.items()}
         wake = math.inf if decision.wake is None else decision.wake
-        return RoundDecision(targets, memory, pickle.dumps(memory), waits, wake, int(decision.gpus.sum()), seconds)
+        gpus, borrowers = int(decision.gpus.sum()), decision.plan.borrowers if decision.plan is not None else ()
+        lent = sorted({target.job for target in targets} & {ids[name] for name in borrowers})
+        return RoundDecision(targets, memory, pickle.dumps(memory), waits, wake, gpus, seconds, lent)
 
     def instance(self, state: ClusterState) -> tuple[Instance | None, dict[int, str | None]]:
         """The instance for the policy, None where no job can be scheduled; and why jobs are not in it.

@@ -30,6 +30,9 @@ UNDECIDED, WAITS = "policy", "waits"
 OTHERS_FIRST, NONE_STARTED = "other jobs have priority in this round", "the policy starts no job in this round"
 """Why a job waits where the policy gives no reason."""
 
+RECLAIMED = "the GPUs that it borrowed were reclaimed by their owner, or it is another tenant's turn to borrow them"
+"""Why a job waits that ran on borrowed GPUs in the last round, where the policy gives no reason."""
+
 MAX_NAMED = 3
 """Jobs that cannot run and are named on the terminal."""
 
@@ -190,9 +193,12 @@ class Scheduler:
             "capacity": sum(len(node.seats) for node in state.nodes),
             "seconds": decision.seconds,
         }
+        facts = {"round": str(number), "undecided": "", "next_round": repr(following)}
+        facts["borrowers"] = json.dumps(list(decision.borrowers))
         with self.database.writing() as connection:
             write_targets(connection, decision.targets)
-            for key, value in {"round": str(number), "undecided": "", "next_round": repr(following)}.items():
+            borrowed = set(json.loads(self.database.meta(connection, "borrowers") or "[]"))  # until this decision
+            for key, value in facts.items():
                 self.database.set_meta(connection, key, value)
             connection.change(
                 "INSERT OR REPLACE INTO memories (policy, state) VALUES (:policy, :memory)",
@@ -203,7 +209,8 @@ class Scheduler:
             self.database.record_event(connection, "round", **row)
             for job in state.jobs:
                 if job["id"] not in placed and job["failure"] is None:
-                    why = decision.waits.get(job["id"], OTHERS_FIRST if placed else NONE_STARTED)
+                    usual = RECLAIMED if job["id"] in borrowed else OTHERS_FIRST if placed else NONE_STARTED
+                    why = decision.waits.get(job["id"], usual)
                     if why != job["reason"]:
                         connection.update("jobs", {"reason": why}, "id = :job", job=job["id"])
         self.number, self.next, self._placed, self.memory = number, following, placed, decision.memory

@@ -166,7 +166,12 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
     for row in jobs:
         if row["state"] == QUEUED and row["id"] not in by_job:
             row["reason"] = unable.get(str(row["id"]), row["reason"])
-    shown = [_job(row, by_job.get(row["id"], []), speeds.rates(row["id"]), now) for row in jobs]
+    borrowers = set(json.loads(facts.get("borrowers") or "[]"))
+    shown = [
+        _job(row, by_job.get(row["id"], []), speeds.rates(row["id"]), now)
+        | {"borrows": row["id"] in borrowers & by_job.keys()}
+        for row in jobs
+    ]
     if controller is not None:
         for row, job in zip(jobs, shown, strict=True):
             if row["id"] in given - by_job.keys() and not row["reason"]:

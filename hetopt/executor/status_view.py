@@ -99,7 +99,7 @@ def status_of(
     )  # fmt: skip
     add(
         "Running jobs", jobs["running"],
-        (*NAMES, STATE, STEPS, ("GPUs", lambda job: ", ".join(job["where"])), (Column("speed", "steps/s"), _speed),
+        (*NAMES, STATE, STEPS, ("GPUs", _where), (Column("speed", "steps/s"), _speed),
          (Column("time left"), lambda job: _time(job["left_seconds"])), AGE, *fair, *curve),
         "", "No job is running.",
     )  # fmt: skip
@@ -184,6 +184,10 @@ def _gpus(node: Row) -> Cell:
     have, used = sum(node["gpus"].values()), sum(node["used"].values())
     share = min(1.0, used / have) if have else 0.0
     return Cell(_used([node]), share, picture=Meter(share))
+
+
+def _where(job: Row) -> str:
+    return ", ".join(job["where"]) + (" (borrowed)" if job["borrows"] else "")
 
 
 def _shortened(text: str) -> str:
