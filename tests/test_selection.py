@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from refused import refused
 
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, JobType, LongestStarved, Plan, Tenant
+from hetopt.decisions.selection import LastSeen
 
 
 def shared(
@@ -203,9 +204,9 @@ def test_gangs_are_whole_within_the_tenants_gpus_and_none_that_fits_waits(
 
 @given(cases(), st.booleans(), st.dictionaries(st.sampled_from([f"j{q}" for q in range(9)]), st.floats(0, 299)))
 def test_lending_changes_no_job_on_its_tenants_own_gpus(
-    case: tuple[Instance, Plan], mix: bool, state: dict[str, float]
+    case: tuple[Instance, Plan], mix: bool, ran: dict[str, float]
 ) -> None:
-    instance, given = case
+    (instance, given), state = case, LastSeen(ran)
     own, _ = LongestStarved(mix)(given, instance, state)
     lent, _ = LongestStarved(mix, lend=True)(given, instance, state)
     runs = own.x.any(axis=1)
@@ -223,7 +224,7 @@ def test_no_tenant_borrows_more_by_more_waiting_jobs(jobs: list[int], idle: int,
     many = [(f"t{e}-{i}", f"t{e}", 1) for e, n in enumerate(jobs) for i in range(n)]
     instance = shared({"G": idle + 1}, [("o", "owner", 1), *many])
     tenants = instance.entities("tenants").names
-    state = {f"t{e}": float(second) for e, second in enumerate(order)}
+    state = LastSeen(borrowed={f"t{e}": float(second) for e, second in enumerate(order)})
 
     def borrowed(now: Instance) -> dict[str, int]:
         gpus = [[idle + 1 if name == "owner" else 0] for name in now.entities("tenants").names]

@@ -538,7 +538,7 @@ def heaviest_packing(entities: Entities, weight: Floats, options: Options) -> Fl
 
 
 RESET_SECONDS = 1920.0
-"""Least time after which Gavel restarts its count of rounds: ``minimum_time_between_allocation_resets`` of its scheduler."""
+"""Least time after which Gavel's scheduler restarts its count: its ``minimum_time_between_allocation_resets``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -571,7 +571,7 @@ class Received:
         return cls(allocation, now, *(np.zeros(allocation.entities.shape) for _ in range(3)))
 
     def under(self, allocation: Allocation, now: float, reset_seconds: float) -> Received:
-        """The state under new shares; the count of rounds restarts ``reset_seconds`` after the last time at the earliest.
+        """The state under new shares; the count restarts ``reset_seconds`` after the last time at the earliest.
 
         Jobs that are gone lose their counts, and new ones have none. If the GPU types are others, all counts are lost.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 from math import inf
@@ -32,6 +32,26 @@ class Selection(Protocol):
 
 
 @dataclass(frozen=True)
+class LastSeen:
+    """State of :class:`LongestStarved`.
+
+    Attributes
+    ----------
+    ran:
+        Job -> second at which it was last seen running.
+    borrowed:
+        Tenant -> second at which it last borrowed.
+    """
+
+    ran: Mapping[str, float] = field(default_factory=dict)
+    borrowed: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ran", FrozenDict(self.ran))
+        object.__setattr__(self, "borrowed", FrozenDict(self.borrowed))
+
+
+@dataclass(frozen=True)
 class LongestStarved:
     """Select the job that has not run for the longest time first, [OEF, section 6.1.3]: round-robin within each tenant.
 
@@ -51,8 +71,6 @@ class LongestStarved:
 
     Notes
     -----
-    State: job -> second at which it was last seen running; tenant -> second at which it last borrowed.
-
     In each round jobs are selected for their tenant's own GPUs first, which so come back to their owner (reclaim).
     Lending changes neither the plan nor this selection, so no rounder charges a tenant for what it borrows. A job on
     borrowed GPUs does run: on its tenant's own GPUs it comes after the starved jobs of the tenant.
@@ -64,12 +82,9 @@ class LongestStarved:
     @property
     def traits(self) -> Traits:
         """Whether it mixes GPU types; without lending GPUs stay idle that no gang of their tenant fills."""
-        idles = "GPUs of no tenant stay idle" if self.lend else "tenants do not lend GPUs that their own gangs leave"
-        return Traits(mixes=self.mix, idles=idles)
+        return Traits(mixes=self.mix, idles="" if self.lend else "tenants do not lend GPUs that their own gangs leave")
 
-    def __call__(
-        self, plan: Plan, instance: Instance, state: Mapping[str, float] | None = None
-    ) -> tuple[Plan, Mapping[str, float]]:
+    def __call__(self, plan: Plan, instance: Instance, state: LastSeen | None = None) -> tuple[Plan, LastSeen]:
         """The jobs' plan; its ``given_up`` also counts the GPUs that no job can use (``"idle"``).
 
         Raises
@@ -82,7 +97,8 @@ class LongestStarved:
         if plan.entities.kind != "tenants":
             raise InvalidOption("the plan is over jobs already; selection is for plans over tenants")
         jobs = instance.entities("jobs")
-        ran = _last_ran(instance, state or {})
+        ran, before = _last_ran(instance, state), {} if state is None else state.borrowed
+        borrowed = {tenant.name: before[tenant.name] for tenant in instance.tenants if tenant.name in before}
         order = _starved_first(instance, ran)
         fill = _Filling(jobs, self.mix)
         left = np.rint(plan.x).tolist()
@@ -96,15 +112,15 @@ class LongestStarved:
             for tenant, rows in groupby(zip(left, plan.entities.names, strict=True), lambda row: names[row[1]][0]):
                 own = np.sum([row for row, _ in rows], axis=0).tolist()  # of all its job types
                 fill(own, waiting.get(tenant, ()))
-            lent = _lend(fill, _by_tenant(instance, (i for i in order if i not in fill.gangs)), instance, ran)
+            lent = _lend(fill, _by_tenant(instance, (i for i in order if i not in fill.gangs)), instance, borrowed)
             idle = float(jobs.capacity.sum() - sum(n for gang in fill.gangs.values() for n in gang.values()))
             borrowers = frozenset(jobs.names[i] for i in lent)
-            ran |= {str(instance.jobs[i].tenant): instance.time for i in lent}
+            borrowed |= {str(instance.jobs[i].tenant): instance.time for i in lent}
         x = np.zeros(jobs.shape)
         for i, gang in fill.gangs.items():
             x[i, list(gang)] = list(gang.values())
         given_up = {**plan.given_up, "idle": idle}
-        return Plan(jobs, x, None, given_up, plan.certificate, borrowers=borrowers), FrozenDict(ran)
+        return Plan(jobs, x, None, given_up, plan.certificate, borrowers=borrowers), LastSeen(ran, borrowed)
 
 
 class _Filling:
@@ -191,12 +207,11 @@ def _by_tenant(instance: Instance, order: Iterable[int]) -> dict[str, list[int]]
     return result
 
 
-def _last_ran(instance: Instance, state: Mapping[str, float]) -> dict[str, float]:
-    """The ``state`` of the jobs and tenants that are there, with jobs that hold GPUs as seen running now."""
-    jobs = instance.entities("jobs")
+def _last_ran(instance: Instance, state: LastSeen | None) -> dict[str, float]:
+    """Job -> second at which it last ran: now, if it holds GPUs."""
+    jobs, before = instance.entities("jobs"), {} if state is None else state.ran
     holders = [] if jobs.held is None else np.flatnonzero(jobs.held.any(axis=1)).tolist()
-    there = (*jobs.names, *(tenant.name for tenant in instance.tenants))
-    ran = {name: state[name] for name in there if name in state}
+    ran = {name: before[name] for name in jobs.names if name in before}
     return ran | {jobs.names[i]: instance.time for i in holders}
 
 

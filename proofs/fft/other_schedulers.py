@@ -133,7 +133,7 @@ each later round the new job has not run, so its priority is infinite, and that 
 runs, and is complete. In every round two jobs are present, each with a share of $\frac12$; the long job runs in one of
 $n$ rounds.""",
         mechanical=(by_z3("a job that ran in a smaller part of the rounds has the higher priority", older_job_first),),
-        note="Gavel's scheduler restarts the count after 1920 s, as hetopt's rounder `ByPriority` does; then ties go to "
-        "the job that is owed more, so that in rounds of 360 s the long job runs in every sixth.",
+        note="Gavel's scheduler restarts the count after 1920 s, as hetopt's rounder `ByPriority` does; then ties go "
+        "to the job that is owed more, so that in rounds of 360 s the long job runs in every sixth.",
     ),
 )
