@@ -55,9 +55,9 @@ class Machines:
         taken = self.servers.take(use)
         return use, Asynchronous()(pipeline, HeavyEdge()(pipeline, taken).replicas, taken)[()]
 
-    def run(self, job: Job, pipeline: Pipeline, work: Any, time: Any) -> None:
+    def run(self, job: Job, pipeline: Pipeline, work: Any, time: Any, most: bool) -> None:
         """Start ``job`` on what is chosen at ``time``."""
-        use, alpha = self.chosen(pipeline, self.free(time), self.is_heavy(pipeline))
+        use, alpha = self.chosen(pipeline, self.free(time), most)
         self.ran[job.name] = Ran(use, time, time + work * alpha)
 
 
@@ -100,19 +100,24 @@ def asrpt(jobs: list[Job], pipelines: list[Pipeline], predicted: list[Any], mach
                     time = t
                     if machines.chosen(pipeline, machines.free(t), most=True)[1] < first:
                         break
-        machines.run(job, pipeline, Fraction(job.work), time)
+        machines.run(job, pipeline, Fraction(job.work), time, machines.is_heavy(pipeline))
         last = time
 
 
-def in_order(jobs: list[Job], pipelines: list[Pipeline], keys: list[Any], machines: Machines, conserving: bool) -> None:
-    """At each arrival and completion: the first job by its key that fits; no job overtakes unless ``conserving``."""
+def in_order(
+    jobs: list[Job], pipelines: list[Pipeline], keys: list[Any], machines: Machines, conserving: bool, most: list[bool]
+) -> None:
+    """At each arrival and completion: the first job by its key that fits; no job overtakes unless ``conserving``.
+
+    ``most``: for each job whether it gets the servers with most free GPUs.
+    """
     time: Any = min(Fraction(j.arrival) for j in jobs)
     while len(machines.ran) < len(jobs):
         rank = lambda i: (keys[i], jobs[i].arrival, i)  # noqa: E731
         waiting = sorted((i for i, j in enumerate(jobs) if j.name not in machines.ran and j.arrival <= time), key=rank)
         for i in waiting:
             if sum(machines.free(time)) >= pipelines[i].gpus:
-                machines.run(jobs[i], pipelines[i], Fraction(jobs[i].work), time)
+                machines.run(jobs[i], pipelines[i], Fraction(jobs[i].work), time, most[i])
             elif not conserving:
                 break
         later = [Fraction(j.arrival) for j in jobs if j.arrival > time]

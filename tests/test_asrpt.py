@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from hetopt.models.asrpt import (
     WCSSubTime,
     WCSWorkload,
 )
-from hetopt.models.asrpt.asrpt_policies import NonPreemptivePolicy
+from hetopt.models.asrpt.asrpt_policies import Key, NonPreemptivePolicy, ServerChoice
 from hetopt.proofs.strategies import staged_jobs
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.profiling import Profiling
@@ -38,7 +38,7 @@ from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL
 
 POLICIES = [ASRPT(), ASRPT(delay=0), ASRPT(comm_heavy=1, delay=3), SPJF(), SPWF(), WCSDuration(), WCSWorkload()]
-POLICIES += [WCSSubTime()]
+POLICIES += [WCSSubTime(), WCSSubTime(servers="most-available"), SPWF(servers="by-communication")]
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ def test_algorithm_1(instance: Instance, heavy: float, delay: float, data: st.Da
     same(hetopt.simulate(policy, instance), machines)
 
 
-@settings(max_examples=60)
-@given(online_instances(), st.sampled_from(["duration", "workload", "submission"]), st.booleans())
-def test_baselines(instance: Instance, key: Any, conserving: bool) -> None:
+@settings(max_examples=120)
+@given(online_instances(), st.sampled_from(get_args(Key)), st.booleans(), st.sampled_from(get_args(ServerChoice)))
+def test_baselines(instance: Instance, key: Any, conserving: bool, servers: Any) -> None:
     jobs, pipelines, machines = exact_parts(instance, Fraction(3, 2))
     seconds = [Fraction(j.work) * machines.fewest(p) for j, p in zip(jobs, pipelines, strict=True)]
     keys = {
@@ -114,11 +114,16 @@ def test_baselines(instance: Instance, key: Any, conserving: bool) -> None:
     }[key]
     close = [abs(float(a - b)) for a in keys for b in keys if a != b]
     assume(not close or min(close) > EQUAL)
-    in_order(jobs, pipelines, keys, machines, conserving)
+    most = {
+        "least-available": [False] * len(jobs),
+        "most-available": [True] * len(jobs),
+        "by-communication": [machines.is_heavy(p) for p in pipelines],
+    }[servers]
+    in_order(jobs, pipelines, keys, machines, conserving, most)
     moments = [t for ran in machines.ran.values() for t in (ran.start, ran.end)]
     gaps = [abs(float(a - b)) for a in moments for b in moments if a != b]
     assume(not gaps or min(gaps) > EQUAL)
-    same(hetopt.simulate(ListPolicy(key=key, conserving=conserving), instance), machines)
+    same(hetopt.simulate(ListPolicy(key=key, conserving=conserving, servers=servers), instance), machines)
 
 
 class Asked:
@@ -181,14 +186,21 @@ def staged(name: str, gpus: int, output: float, **fields: Any) -> Job:
     return Job(name, {"GPU": 1.0}, fields.pop("work", 10), gpus, stages=stages, **fields)
 
 
-def test_light_jobs_leave_the_large_holes_to_heavy_ones() -> None:
-    """Lines 9 and 22: on servers with 1 and 2 free GPUs."""
-    servers = (Server("small", {"GPU": 1}), Server("large", {"GPU": 2}))
-    cluster = Cluster((hetopt.GPUType("GPU"),), servers)
-    light = Job("light", {"GPU": 1.0}, 100)
-    heavy = staged("heavy", 2, 1e9, arrival=1)
-    log = hetopt.simulate(WCSSubTime(), Instance(cluster, jobs=(light, heavy)))
-    assert dict(zip(log.spans["job"], log.spans["servers"], strict=True)) == {"light": "small", "heavy": "large"}
+@pytest.mark.parametrize(
+    ("servers", "heavy", "light"),
+    [
+        ("least-available", "medium+small", "medium"),
+        ("most-available", "large", "medium"),
+        ("by-communication", "large", "small"),
+    ],
+)
+def test_servers_of_baselines(servers: Any, heavy: str, light: str) -> None:
+    """Lines 9 and 22, with 1, 2 and 3 free GPUs: the heavy job of 2 GPUs comes first."""
+    sizes = {"small": 1, "medium": 2, "large": 3}
+    cluster = Cluster((hetopt.GPUType("GPU"),), tuple(Server(name, {"GPU": n}) for name, n in sizes.items()))
+    jobs = (staged("heavy", 2, 1e9), Job("light", {"GPU": 1.0}, 100, arrival=1))
+    log = hetopt.simulate(WCSSubTime(servers=servers), Instance(cluster, jobs=jobs))
+    assert dict(zip(log.spans["job"], log.spans["servers"], strict=True)) == {"heavy": heavy, "light": light}
 
 
 def test_a_heavy_job_waits_for_better_gpus_no_longer_than_its_delay() -> None:
@@ -311,6 +323,11 @@ def test_what_the_scheduler_says_is_checked() -> None:
             lambda: ListPolicy(key="size"),
             InvalidOption,
             "ListPolicy.key is 'size'; known: duration, submission, workload",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: SPWF(servers="nearest"),
+            InvalidOption,
+            "SPWF.servers is 'nearest'; known: by-communication, least-available, most-available",
         ),  # type: ignore[arg-type]
         (lambda: ListPolicy(conserving=1), InvalidOption, "ListPolicy.conserving is 1; it must be True or False"),  # type: ignore[arg-type]
     ],

@@ -108,7 +108,7 @@ class NonPreemptiveScheduler(ABC):
     fleets:
         One for each GPU type; None for types without GPUs.
     heavy:
-        COMM_HEAVY.
+        COMM_HEAVY; 0: all jobs are communication-heavy, infinity: none is.
     """
 
     def __init__(self, fleets: Sequence[Fleet | None], heavy: Any) -> None:
