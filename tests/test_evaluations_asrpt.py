@@ -13,12 +13,14 @@ from hetopt.experiments.run_folder import instance_of
 from hetopt.experiments.trace_workload import workload_of
 from hetopt.prediction.forest import RandomForest
 from hetopt.proofs.evaluations import asrpt_evaluation
-from hetopt.proofs.evaluations.asrpt_evaluation import BASELINES, LENGTHS, NICS, RATES, SHARES, SIZES
+from hetopt.proofs.evaluations.asrpt_evaluation import BASELINES, DELAYS, LENGTHS, NICS, RATES, SHARES, SIZES
 from hetopt.proofs.evaluations.evaluation import EvaluationScale
 from hetopt.proofs.evaluations.recurring import Recurring, draw_trace
 
 SCALE = EvaluationScale(1 / 1024)  # 37 to 146 jobs
 SEED = "seed-0"
+OTHER = "-by-communication"
+READINGS = {"least-available": BASELINES, "by-communication": tuple(name + OTHER for name in BASELINES)}
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +39,27 @@ def total(made: Made, part: str, workload: str, system: str) -> float:
     return float((table["finish"] - table["arrival"]).sum())
 
 
-def reductions(made: Made, part: str, workload: str) -> dict[str, float]:
-    """Baseline -> A-SRPT's total completion time over its."""
+def reductions(made: Made, part: str, workload: str, servers: str) -> dict[str, float]:
+    """Baseline with this choice of servers -> A-SRPT's total completion time over its."""
     mine = total(made, part, workload, "asrpt")
-    return {name: mine / total(made, part, workload, name) for name in BASELINES}
+    return {name: mine / total(made, part, workload, name) for name in READINGS[servers]}
 
 
 def row(made: Made, claim: str, what: str) -> pd.Series:  # type: ignore[type-arg]
     found = made.table[(made.table["id"] == claim) & (made.table["what"] == what)]
     assert len(found) == 1, f"{claim}: {what}"
     return found.iloc[0]
+
+
+def test_baselines_run_with_both_choices_of_servers(made: Made) -> None:
+    for part in ("testbed", "jobs", "single", "nic", "rates"):
+        for run in made.stores[part]:
+            if run.key.system.startswith("asrpt-") and run.key.system != "asrpt-perfect":
+                settings = run.record.settings["system_settings"]
+                other = run.key.system.endswith(OTHER)
+                assert settings["servers"] == ("by-communication" if other else "least-available")
+    totals = ([total(made, "nic", "nic-1", name) for name in names] for names in READINGS.values())
+    assert all(a != b for a, b in zip(*totals, strict=True))
 
 
 def test_every_claim_of_section_5_is_compared_or_has_a_reason(made: Made) -> None:
@@ -70,8 +83,11 @@ def test_every_claim_of_section_5_is_compared_or_has_a_reason(made: Made) -> Non
 def test_total_completion_times_beside_each_baseline(
     made: Made, part: str, claim: str, names: list[str], ends: tuple[float, float]
 ) -> None:
-    each = pd.DataFrame({name: reductions(made, part, name) for name in names}).T
-    for baseline in BASELINES:
+    each = pd.concat(
+        [pd.DataFrame({name: reductions(made, part, name, servers) for name in names}).T for servers in READINGS],
+        axis=1,
+    )
+    for baseline in each:
         found = row(made, claim, f"Total JCT: asrpt / {baseline}")
         assert found["ours_mean"] == pytest.approx(each[baseline].mean())
         assert (found["ours_min"], found["ours_max"]) == pytest.approx((each[baseline].min(), each[baseline].max()))
@@ -85,14 +101,14 @@ def test_total_completion_times_beside_each_baseline(
 
 
 def test_the_worst_baseline_and_the_share_of_one_gpu(made: Made) -> None:
-    over, alone = [], []
-    for n in SIZES:
-        each = {name: total(made, "jobs", f"jobs-{n}", name) for name in BASELINES}
-        first = each.pop("asrpt-spjf")
-        over.append(first / max(each.values()))
-        alone.append((jobs(made, "jobs", f"jobs-{n}", "asrpt")["demand"] == 1).mean())
-    found = row(made, "ASRPT-017", "Total JCT of SPJF over the worst of the other baselines")
-    assert found["ours_mean"] == pytest.approx(sum(over) / len(over))
+    for servers, baselines in READINGS.items():
+        over = []
+        for n in SIZES:
+            first, *others = (total(made, "jobs", f"jobs-{n}", name) for name in baselines)
+            over.append(first / max(others))
+        found = row(made, "ASRPT-017", f"Total JCT of SPJF over the worst of the other baselines, all {servers}")
+        assert found["ours_mean"] == pytest.approx(sum(over) / len(over))
+    alone = [(jobs(made, "jobs", f"jobs-{n}", "asrpt")["demand"] == 1).mean() for n in SIZES]
     assert row(made, "ASRPT-019", "Share of jobs on one GPU")["ours_mean"] == pytest.approx(sum(alone) / len(alone))
 
 
@@ -139,25 +155,36 @@ def shortest_first(arrivals: list[float], sizes: list[float]) -> list[float]:
     return done
 
 
-def test_network_cards(made: Made) -> None:
+@pytest.mark.parametrize("servers", READINGS)
+def test_network_cards(made: Made, servers: str) -> None:
     for nic in NICS:
-        each = reductions(made, "nic", f"nic-{nic:g}")
-        found = row(made, "ASRPT-020", f"Total JCT at {nic:g} Gbit/s: asrpt / worst baseline")
+        each = reductions(made, "nic", f"nic-{nic:g}", servers)
+        found = row(made, "ASRPT-020", f"Total JCT at {nic:g} Gbit/s: asrpt / worst baseline, {servers}")
         assert found["ours_mean"] == pytest.approx(min(each.values()))
-    fast = row(made, "ASRPT-020", "Total JCT at 50 Gbit/s: asrpt / asrpt-wcs-duration")
-    assert fast["ours_mean"] == pytest.approx(reductions(made, "nic", "nic-50")["asrpt-wcs-duration"])
+    (duration,) = (name for name in READINGS[servers] if "wcs-duration" in name)
+    fast = row(made, "ASRPT-020", f"Total JCT at 50 Gbit/s: asrpt / {duration}")
+    assert fast["ours_mean"] == pytest.approx(reductions(made, "nic", "nic-50", servers)[duration])
 
 
-def test_slower_arrivals(made: Made) -> None:
+@pytest.mark.parametrize("servers", READINGS)
+def test_slower_arrivals(made: Made, servers: str) -> None:
     for part in RATES:
         name = f"rate-{100 * part:g}"
-        each = reductions(made, "rates", name)
+        each = reductions(made, "rates", name, servers)
         for which, expected in (("best", max(each.values())), ("worst", min(each.values()))):
-            found = row(
-                made, "ASRPT-017", f"Total JCT at {100 * part:g} % of the trace's rate: asrpt / {which} baseline"
-            )
+            what = f"Total JCT at {100 * part:g} % of the trace's rate: asrpt / {which} baseline, {servers}"
+            found = row(made, "ASRPT-017", what)
             assert found["ours_mean"] == pytest.approx(expected)
             assert f"{100 * busy(made, name):.0f} % of the GPUs" in found["note"]
+
+
+def test_delays(made: Made) -> None:
+    for workload, which in (("pai-like", "the trace's jobs"), ("single-0", "no job on one GPU")):
+        ours = {tau: total(made, "delays", workload, f"asrpt-delay-{tau:g}") for tau in DELAYS}
+        for tau in set(DELAYS) - {1.0}:
+            found = row(made, "ASRPT-018", f"Total JCT with tau = {tau:g} over that with tau = 1, {which}")
+            assert found["ours_mean"] == pytest.approx(ours[tau] / ours[1.0])
+    assert ours[16.0] != ours[0.0], "the delays reach the policy, where all jobs use several GPUs"
 
 
 def busy(made: Made, workload: str) -> float:
@@ -174,9 +201,11 @@ def busy(made: Made, workload: str) -> float:
 def test_the_testbed(made: Made) -> None:
     sets = [f"set-{i}" for i in (1, 2, 3)]
     perfect = [total(made, "testbed", name, "asrpt") / total(made, "testbed", name, "asrpt-perfect") for name in sets]
-    least = [min(reductions(made, "testbed", name).values()) for name in sets]
     assert row(made, "ASRPT-012", "Total JCT: asrpt / asrpt-perfect")["ours_mean"] == pytest.approx(sum(perfect) / 3)
-    assert row(made, "ASRPT-013", "Total JCT: asrpt / worst baseline")["ours_mean"] == pytest.approx(sum(least) / 3)
+    for servers in READINGS:
+        least = [min(reductions(made, "testbed", name, servers).values()) for name in sets]
+        found = row(made, "ASRPT-013", f"Total JCT: asrpt / worst baseline, {servers}")
+        assert found["ours_mean"] == pytest.approx(sum(least) / 3)
     longer = []
     for name in sets:
         spans = [jobs(made, "testbed", name, system) for system in ("asrpt", "asrpt-wcs-subtime")]
@@ -237,8 +266,9 @@ def test_at_full_size_it_is_the_papers() -> None:
         assert workload.trace.jobs == 758_223
         assert workload.servers in (None, 250)
         assert workload.rate == (float(workload.name[5:]) / 100 if workload.name.startswith("rate-") else 1.0)
-    delays = {c.settings["delay"] for c in parts["testbed"].experiment.systems if "delay" in c.settings}
-    assert delays == {0.0}
+    for part, delays in (("testbed", {0.0}), ("jobs", {1.0}), ("delays", set(DELAYS))):
+        systems = parts[part].experiment.systems
+        assert {system.settings["delay"] for system in systems if "delay" in system.settings} == delays
 
 
 @pytest.mark.parametrize("scale", [2.0**-12, 2.0**-7, 0.05, 0.3])
