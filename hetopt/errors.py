@@ -135,6 +135,10 @@ class UnusableFile(HetoptError, OSError):
         return cls(f"cannot be {what}: {getattr(problem, 'strerror', None) or problem}").in_file(str(path))
 
 
+class OtherCheckpoint(UnusableFile):
+    """A checkpoint belongs to another simulation than the one that is to continue."""
+
+
 class InvalidFormulation(HetoptError, ValueError):
     """Components do not fit together, or do not fit the instance."""
 
@@ -259,6 +263,10 @@ class UnknownName(HetoptError, KeyError):
 
 class MetricUnavailable(InvalidOption, UnknownName):
     """The log of a simulation lacks what a metric needs."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint of a simulation is damaged or cannot be written; the simulation runs nevertheless."""
 
 
 class LargeModel(UserWarning):

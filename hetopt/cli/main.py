@@ -13,8 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from hetopt.errors import HetoptError, MissingPackage, NotSolved, SuspiciousSpeedups
+from hetopt.errors import CheckpointWarning, HetoptError, MissingPackage, NotSolved, SuspiciousSpeedups
 from hetopt.presentation import console
+
+ONE_LINE = (SuspiciousSpeedups, CheckpointWarning)
+"""Warnings that are printed as one line without the location in the code."""
 
 
 def main() -> None:
@@ -26,7 +29,8 @@ def main() -> None:
     console.forgive_encodings()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("once", SuspiciousSpeedups)
+            for category in ONE_LINE:
+                warnings.simplefilter("once", category)
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
             app()
     except (HetoptError, ModuleNotFoundError) as problem:
@@ -46,8 +50,8 @@ def _fail(problem: object, code: int) -> NoReturn:
 def _show_warning(
     usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any, **more: Any
 ) -> None:
-    """Print a warning of hetopt as one line without the location in the code, any other as usual."""
-    if issubclass(category, SuspiciousSpeedups):
+    """Print warnings of hetopt as one line, others as usual."""
+    if issubclass(category, ONE_LINE):
         console.note(str(message))
     else:
         usual(message, category, *where, **more)

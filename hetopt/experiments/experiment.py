@@ -234,7 +234,7 @@ class RunSpec:
         if self.environment.disk_bytes:
             instance = instance.replace(cluster=self.environment.with_disks(instance.cluster))
         environment = self.environment.build(instance.cluster, self.seed)
-        progress = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
+        progress = False if watch is None else lambda now: watch(self.key, min(now.part, 0.99))
         until = float("inf") if self.until is None else instance.time + self.until
         system = self.workload.prepare(self.system.build(), self.seed)
 

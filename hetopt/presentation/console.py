@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hetopt.checks import counted
 
@@ -118,9 +118,9 @@ class Progress:
         """The state in words, with the time to the end by the mean speed so far, if it is known."""
         done, spent = sum(self._parts.values()), time.monotonic() - self._began
         words = [] if self.total is None else [f"{int(done)} of {counted(self.total, self.noun)}"]
-        words.append(_in_words(spent))
+        words.append(in_words(spent))
         if self.total and done:
-            words.append(f"about {_in_words(spent * max(self.total / done - 1, 0.0))} left")
+            words.append(f"about {in_words(spent * max(self.total / done - 1, 0.0))} left")
         return f"{self.what}: {', '.join(words)}"
 
     def __rich__(self) -> RenderableType:
@@ -135,20 +135,44 @@ class Progress:
 
 @contextmanager
 def progress(what: str, total: int | None = None, noun: str = "step") -> Iterator[Progress]:
-    """Show the progress of long work and its time to the end on standard error.
+    """Show the progress of long work and its time to the end, see :func:`shown_until_done`."""
+    work = Progress(what, total, noun)
+    with shown_until_done(work):
+        yield work
+
+
+class LongWork(Protocol):
+    """Long work whose state can be shown."""
+
+    def line(self) -> str:
+        """The state in one line."""
+        ...
+
+    def finish(self) -> None:
+        """The work is done."""
+        ...
+
+    def __rich__(self) -> RenderableType:
+        """The state in a terminal."""
+        ...
+
+
+@contextmanager
+def shown_until_done(work: LongWork) -> Iterator[None]:
+    """Show the state of long work on standard error.
 
     A terminal shows it until the work ends; elsewhere a line follows every :data:`LINE_SECONDS`.
     """
     from hetopt.presentation.terminal import ERR
 
-    work, end = Progress(what, total, noun), Event()
     if ERR.is_terminal:
         from rich.live import Live
 
         with Live(work, console=ERR, transient=True):
-            yield work
+            yield
             work.finish()
         return
+    end = Event()
 
     def print_lines() -> None:
         while not end.wait(LINE_SECONDS):
@@ -157,13 +181,13 @@ def progress(what: str, total: int | None = None, noun: str = "step") -> Iterato
     lines = Thread(target=print_lines, daemon=True)
     lines.start()
     try:
-        yield work
+        yield
     finally:
         end.set()
         lines.join()
 
 
-def _in_words(seconds: float) -> str:
+def in_words(seconds: float) -> str:
     """A time in seconds, minutes or hours, without fractions."""
     size, unit = next((pair for pair in ((3600, "h"), (60, "min")) if seconds >= 2 * pair[0]), (1, "s"))
     return f"{seconds / size:.0f} {unit}"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -52,11 +53,18 @@ class ExecutionModel:
     def __init__(self, instance: Instance, environment: Environment, speeds: SpeedModel, fluid: bool) -> None:
         self.cluster: Cluster = instance.cluster
         self.jobs, self.entities = instance.jobs, instance.entities("jobs")
-        self.environment, self.fluid = environment, fluid
+        self.environment, self.fluid, self.speeds = environment, fluid, speeds
         self.rate_of: Rate = speeds.on(instance.cluster)
         self.merge_seconds: float = getattr(environment.overheads, "merge_seconds", 0.0)
         self.disks = None if environment.datasets is None else environment.datasets.on(instance.cluster)
         self._places: dict[object, JobPlacement] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "rate_of"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.rate_of = self.speeds.on(self.cluster)  # a function, with caches that depend on identities
 
     def place(self, decision: Decision, row: int) -> JobPlacement:
         """The GPUs of the job in that row of the decision."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.log import EventKind
@@ -96,7 +97,7 @@ class ProfilingRuns:
             self.dispatcher.delay(j, self.seconds)
         run = ProfilingRun(time + self.seconds, job.demand, set(paused))
         self._running[k].append(run)
-        self.schedule(run.end, lambda: self._end(i, k, run, types[1:]))
+        self.schedule(run.end, partial(self._end, i, k, run, types[1:]))
 
     def _end(self, i: int, k: int, run: ProfilingRun, types: Sequence[str]) -> None:
         self._running[k].remove(run)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
-from itertools import count
+from importlib import import_module
+from os import PathLike
+from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
-from rich.progress import Progress
 
 from hetopt.checks import at_least, expect
 from hetopt.data.cluster import Cluster
@@ -25,6 +27,7 @@ from hetopt.decisions.system import DecisionSteps, System
 from hetopt.errors import InvalidOption, Stalled
 from hetopt.formulations.policies import Policy
 from hetopt.formulations.traits import traits_of
+from hetopt.simulation.checkpoints import CheckpointFile, Checkpoints
 from hetopt.simulation.deciders import Decider, OnlineDecider, PolicyDecider, garbage_kept, stall_reason
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.environment import Environment
@@ -32,6 +35,7 @@ from hetopt.simulation.execution_model import ExecutionModel
 from hetopt.simulation.log import EventKind, Log, Recorder
 from hetopt.simulation.overheads import Overhead
 from hetopt.simulation.profiling_runs import ProfilingRuns
+from hetopt.simulation.progress import REPORT_SECONDS, ProgressFunction, SimulationProgress, part_done
 from hetopt.simulation.server_changes import ServerChange, check_changes, servers_up_at
 from hetopt.simulation.view import InstanceView
 from hetopt.stages.speed_models import SpeedModel, StageSpeeds
@@ -52,7 +56,8 @@ def simulate(
     until: float = math.inf,
     max_rounds: int | None = None,
     patience: int = 1000,
-    progress: bool | Callable[[int, int], None] = False,
+    progress: bool | ProgressFunction = False,
+    checkpoint: str | PathLike[str] | Checkpoints | None = None,
 ) -> Log:
     """Run ``policy`` on the jobs of ``instance`` until all are finished.
 
@@ -84,7 +89,13 @@ def simulate(
     patience:
         Successive decisions without progress after which the simulation counts as stalled.
     progress:
-        True: show a progress bar. A function: called with the number of finished jobs and of all jobs.
+        True: show the progress on standard error, in a terminal continually, elsewhere by a line each minute. A
+        function: called with the :class:`~hetopt.simulation.progress.SimulationProgress`, at most once per second and
+        at the end.
+    checkpoint:
+        File to which the state is written about every minute of wall-clock time; the same call continues from there
+        after an interruption, with the same log except for ``decision_seconds``. See
+        :class:`~hetopt.simulation.checkpoints.Checkpoints`.
 
     Returns
     -------
@@ -98,6 +109,15 @@ def simulate(
         The policy, rounder or placer returned a result that the cluster cannot carry out.
     InvalidInstance, InvalidOption
         No jobs, or settings out of range.
+    OtherCheckpoint
+        The checkpoint belongs to another instance, system or environment, other limits or versions.
+    UnusableFile
+        The checkpoint cannot be read or written.
+
+    Warns
+    -----
+    CheckpointWarning
+        The checkpoint is damaged, or no state can be written; the simulation runs nevertheless.
 
     Examples
     --------
@@ -116,18 +136,36 @@ def simulate(
     at_least(patience, "patience", 1, InvalidOption)
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"is {until!r} s; it must be later than instance.time = {instance.time:g} s", "until")
-    simulator = _simulator(system, instance, _environment(environment, overheads, speeds), patience)
-    with Progress(disable=progress is not True, transient=True) as bar:
-        task, shown = bar.add_task("jobs finished", total=len(instance.jobs)), -1
-        while simulator.step(until, limit):
-            if progress is False or simulator.finished == shown:
-                continue
-            shown = simulator.finished
-            if progress is True:
-                bar.update(task, completed=shown)
-            else:
-                progress(shown, len(instance.jobs))
+    conditions = _environment(environment, overheads, speeds)
+    file, saved = None, None
+    if checkpoint is not None:
+        limits = {"until": until, "max_rounds": max_rounds, "patience": patience}
+        inputs = {"instance": instance, "system": system, "environment": conditions, "limits": limits}
+        file = CheckpointFile(Checkpoints.of(checkpoint), inputs)
+        saved = file.read()
+    simulator, spent = saved or (_simulator(system, instance, conditions, patience), 0.0)
+    with _reporting(progress) as report:
+        began, earlier = perf_counter() - spent, simulator.progress(until, limit, spent)
+        going, last = True, -math.inf
+        while going:
+            going = simulator.step(until, limit)
+            seconds = perf_counter() - began
+            if file is not None and going:
+                file.write_if_due((simulator, seconds))
+            if report is not None and (seconds >= last + REPORT_SECONDS or not going):
+                last = seconds
+                report(simulator.progress(until, limit, seconds, earlier))
     return simulator.log()
+
+
+@contextmanager
+def _reporting(progress: bool | ProgressFunction) -> Iterator[ProgressFunction | None]:
+    """The function to call; for True that of the presentation, found by name: simulations do not depend on it."""
+    if progress is True:
+        with import_module("hetopt.presentation.simulation_progress").shown_progress() as report:
+            yield report
+    else:
+        yield progress or None
 
 
 def _environment(given: Environment | None, overheads: Overhead | None, speeds: SpeedModel | None) -> Environment:
@@ -202,7 +240,7 @@ class Simulator:
         self.dispatcher = Dispatcher(instance, view, self.record, model, in_rounds=seconds is not None)
         self.states, self.decider = self.dispatcher.states, decider(self.dispatcher)
         self.agenda: list[ScheduledEvent] = []
-        self._counter = count()
+        self._scheduled = 0
         changes = check_changes(environment.changes, self.full_cluster)
         self.up = servers_up_at(self.began, changes, self.full_cluster)
         self.cluster = self._available_cluster()
@@ -218,9 +256,9 @@ class Simulator:
         self.profiling_runs = ProfilingRuns(
             0.0 if environment.profiling is None else environment.profiling.seconds,
             self.dispatcher,
-            lambda t: 0 if self.cluster is None else self.cluster.capacity[t],
+            self._capacity,
             self.present,
-            lambda time, what: self._schedule(time, EventKind.PROFILE, what),
+            self._schedule_profiling,
             self._arrive,
         )
         places = steps.places
@@ -254,8 +292,21 @@ class Simulator:
             self._decide()
         return True
 
+    def progress(
+        self, until: float, limit: float, seconds: float, earlier: SimulationProgress | None = None
+    ) -> SimulationProgress:
+        """The progress after ``seconds`` of wall-clock time; arguments as of :meth:`step`."""
+        jobs, simulated = len(self.states.jobs), self.time - self.began
+        part = part_done(self.finished / jobs, self.states.work_part(self.time))
+        part = max(part, simulated / (until - self.began), self.decisions / limit)
+        return SimulationProgress(simulated, self.finished, jobs, self.decisions, part, seconds, earlier)
+
     def _schedule(self, time: float, kind: EventKind, what: Callable[[], None]) -> None:
-        heappush(self.agenda, (time, kind, next(self._counter), what))
+        heappush(self.agenda, (time, kind, self._scheduled, what))
+        self._scheduled += 1
+
+    def _schedule_profiling(self, time: float, what: Callable[[], None]) -> None:
+        self._schedule(time, EventKind.PROFILE, what)
 
     def _handle_events(self, before: EventKind) -> None:
         """Handle the scheduled events of now and of kinds before this one."""
@@ -294,7 +345,7 @@ class Simulator:
         self.record.event(self.time, EventKind.ARRIVE, job.name)
         types = () if profiling is None or self.cluster is None else profiling.types(job, self.cluster)
         if types and not self.states.running[i]:
-            self._schedule(self.time, EventKind.PROFILE, lambda: self.profiling_runs.submit(i, types))
+            self._schedule_profiling(self.time, partial(self.profiling_runs.submit, i, types))
         else:
             self._arrive(i)
 
@@ -313,6 +364,10 @@ class Simulator:
         self.finished += 1
         self.changed = True
         self.decider.finish(i)
+
+    def _capacity(self, gpu_type: str) -> int:
+        """GPUs of the type that are up."""
+        return 0 if self.cluster is None else self.cluster.capacity[gpu_type]
 
     def _available_cluster(self) -> Cluster | None:
         """The cluster of the servers that are up; None if they have no GPU."""
@@ -340,7 +395,7 @@ class Simulator:
     def _shrink(self) -> None:
         """Take the GPUs of the jobs that started last until the others fit the capacity; for jobs without servers."""
         for k, t in enumerate(self.dispatcher.model.entities.types):
-            there = 0 if self.cluster is None else self.cluster.capacity[t]
+            there = self._capacity(t)
             holders = sorted(
                 (i for i in self.present if self.states.held[i, k] > 0), key=lambda i: self.states.since[i]
             )
