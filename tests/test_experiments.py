@@ -20,10 +20,11 @@ from hetopt import Instance, InvalidInstance, InvalidOption, NotSolved, Stalled,
 from hetopt.errors import PolicyFailed, UnusableFile
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
-from hetopt.experiments.run_store import ADDED, KINDS, TABLES, RunKey, RunStore
+from hetopt.experiments.run_store import ADDED, KINDS, TABLES, RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.metrics.overall import summary
 from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart
+from hetopt.simulation.progress import SimulationProgress
 
 SMALL = TraceWorkload("gavel-like", "hadar/cluster60", count=12)
 PAIR = Experiment((SMALL,), (SystemVariant("gavel"), SystemVariant("srtf")), (0, 1))
@@ -57,17 +58,21 @@ def test_results_are_those_of_a_simulation_by_hand(tmp_path: Path) -> None:
 def test_what_is_there_is_not_run_again(tmp_path: Path, kind: Any) -> None:
     """An interruption after the first run: the second call runs the other three, the third none."""
     store = RunStore(tmp_path, kind)
-    reported: list[tuple[str, float]] = []
+    reported: list[tuple[str, Any]] = []
 
-    def interrupt(key: RunKey, part: float) -> None:
-        reported.append((str(key), part))
-        if part == 1.0:
+    def interrupt(key: RunKey, now: SimulationProgress | RunRecord | None) -> None:
+        reported.append((str(key), now))
+        if isinstance(now, RunRecord):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         PAIR.run(store, watch=interrupt)
-    assert reported[-1] == ("gavel on gavel-like, seed 0", 1.0)
-    assert [part for _, part in reported] == sorted(part for _, part in reported)
+    assert {name for name, _ in reported} == {"gavel on gavel-like, seed 0"}
+    *before, last = [now for _, now in reported]
+    assert last.key == RunKey("gavel-like", "gavel", 0)
+    assert [now.part for now in before] == sorted(now.part for now in before)
+    assert before[-1].part == 1.0
+    assert last.seconds == before[-1].seconds > 0
     assert len(store.runs()) == 1
     first = (store.runs()[0].folder / "run.json").read_text()
     assert [str(outcome.key) for outcome in PAIR.run(store)] == [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
+from hetopt.checks import at_least
 from hetopt.data.standard_input import STANDARD_INPUT
 from hetopt.errors import InvalidOption
 from hetopt.plugins import INSTANCES, POLICIES, PluginGroup
@@ -105,3 +107,13 @@ Plot = Annotated[
 Overwrite = Annotated[bool, Option(help="Replace an existing file.")]
 AsJson = Annotated[bool, Option("--json/--no-json", help="Print JSON instead of tables.")]
 Parallel = Annotated[int, Option("--jobs", "-j", help="Parallel processes; -1: one per core.")]
+CheckpointEvery = Annotated[
+    float,
+    Option("--checkpoint-every", help="Seconds between two checkpoints, from which an interrupted run continues."),
+]
+
+
+def check_interval(checkpoint_every: float) -> None:
+    """Raise :class:`InvalidOption` for a negative number of seconds; infinity: no checkpoints."""
+    if checkpoint_every != inf:
+        at_least(checkpoint_every, "--checkpoint-every", 0.0, InvalidOption)

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from hetopt.checks import at_least, counted
-from hetopt.cli.options import AsJson, Parallel, instances_and_files, listed, names_of, policy_option
+from hetopt.cli.options import (
+    AsJson,
+    CheckpointEvery,
+    Parallel,
+    check_interval,
+    instances_and_files,
+    listed,
+    names_of,
+    policy_option,
+)
 from hetopt.errors import HetoptError, InvalidOption, PolicyFailed
 from hetopt.plugins import GENERATORS, POLICIES, SYSTEMS
 from hetopt.presentation import console
@@ -92,12 +101,13 @@ def simulate(
     ] = None,
     kind: Annotated[str | None, Option(help="Kind of the trace file, if it is not detected.")] = None,
     until: Annotated[float | None, Option(help="Stop every run after this simulated time, in seconds.")] = None,
+    checkpoint_every: CheckpointEvery = 60.0,
     table_format: Annotated[str, Option("--format", help="Format of the tables: csv or parquet.")] = "csv",
     as_json: AsJson = False,
 ) -> None:
     """Simulate several policies on the same jobs, and store the results.
 
-    Results in the folder are reused, so an interrupted command can be repeated.
+    Results in the folder are reused, and an interrupted run continues when the command is repeated.
     `hetopt report FOLDER` writes a page about them.
     """
     from hetopt.cli.arguments import parse_settings, stopped
@@ -106,9 +116,11 @@ def simulate(
     from hetopt.experiments.experiment import Experiment
     from hetopt.experiments.run_store import RunStore
     from hetopt.experiments.trace_workload import TraceWorkload
+    from hetopt.presentation.simulation_progress import shown_runs
 
     if seeds < 1:
         raise InvalidOption(f"is {seeds}; it must be at least 1", "--seeds")
+    check_interval(checkpoint_every)
     if round_seconds is not None:
         at_least(round_seconds, "--round", 0.0, InvalidOption, strict=True)
     with _kept_input(trace, cluster, kind, out) as (jobs_from, servers_from):
@@ -140,8 +152,9 @@ def simulate(
     check_folder(out)
     keys = sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed))
     try:
-        with console.progress("simulate", len(experiment.missing(store)), "run") as work:
-            records = experiment.run(store, jobs=jobs, watch=work.update)
+        missing = [spec.key for spec in experiment.missing(store)]
+        with shown_runs("simulate", missing, jobs, store.seconds()) as work:
+            records = experiment.run(store, jobs=jobs, watch=work.update, checkpoint_every=checkpoint_every)
     except KeyboardInterrupt:
         raise stopped(len(experiment.missing(store)), len(keys), out) from None
     except PolicyFailed:

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, TypeAlias
 
 from hetopt import __version__
 from hetopt.checks import FrozenDict, at_least, whole
+from hetopt.data.saving import check_folder
 from hetopt.decisions.system import System
 from hetopt.errors import (
     HetoptError,
     InvalidFormulation,
     InvalidInstance,
     InvalidOption,
+    OtherCheckpoint,
     PolicyFailed,
 )
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
+from hetopt.experiments.run_progress import ProgressCallback, ProgressFile
 from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import ExperimentWorkload
 from hetopt.metrics.overall import summary
 from hetopt.parallel import run_parallel
 from hetopt.plugins import raised
 from hetopt.registry import make_system
+from hetopt.simulation.checkpoints import Checkpoints
 from hetopt.simulation.log import Log
+from hetopt.simulation.progress import REPORT_SECONDS, ProgressFunction, SimulationProgress
 from hetopt.simulation.simulator import simulate
 
-ProgressCallback = Callable[[RunKey, float], None]
-"""Called with a run and the finished part of its jobs; 1 when it is stored."""
+CHECKPOINT, PROGRESS = "checkpoint", "progress.json"
+"""Files in the folder of a run that is not finished."""
 
 REFUSALS = (InvalidInstance, InvalidFormulation, InvalidOption)
 """Errors of a system that cannot run an instance; all others, also missing packages, are failures of its policy."""
@@ -147,8 +153,15 @@ class Experiment:
         for system in self.systems:
             system.build()
 
-    def run(self, store: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None) -> list[RunRecord]:
-        """Run and store the missing runs.
+    def run(
+        self,
+        store: RunStore,
+        *,
+        jobs: int = 1,
+        watch: ProgressCallback | None = None,
+        checkpoint_every: float = 60.0,
+    ) -> list[RunRecord]:
+        """Run and store the missing runs; a run that was interrupted continues from its checkpoint.
 
         Parameters
         ----------
@@ -157,7 +170,11 @@ class Experiment:
         jobs:
             As of :func:`~hetopt.parallel.run_parallel`.
         watch:
-            Called with the progress of runs.
+            Called with the progress of runs, at most once per second and run.
+        checkpoint_every:
+            Wall-clock seconds between two checkpoints of a run, see
+            :class:`~hetopt.simulation.checkpoints.Checkpoints`. They lie in the folder of the run until it is stored,
+            or its policy fails. Other hosts write none unless they share the folder.
 
         Returns
         -------
@@ -168,27 +185,68 @@ class Experiment:
         ------
         UnknownName, InvalidOption, UnusableFile, InvalidInstance
             An invalid system, trace or folder; nothing of that run is stored.
+        OtherCheckpoint
+            The checkpoint of a run is one with other settings.
         PolicyFailed
             A policy failed, e.g. made no progress; raised after all other runs are stored.
         """
         self.check(jobs)
         specs = self.missing(store)
         records, failed = [], []
-        watch_run = watch if jobs == 1 else None  # a callback cannot be sent to other processes
-        with closing(run_parallel(_run, [(spec, watch_run) for spec in specs], jobs)) as results:
-            for _, result in results:
+        check_folder(store.path)
+        folder = store.path.resolve()
+        files = {spec.key: ProgressFile(folder / spec.key.folder() / PROGRESS) for spec in specs}
+        for file in files.values():
+            file.remove()
+        if jobs == 1:
+            tasks = [(spec, folder, checkpoint_every, _report_of(spec.key, watch)) for spec in specs]
+        else:  # a callback cannot be sent to other processes
+            tasks = [(spec, folder, checkpoint_every, files[spec.key].write) for spec in specs]
+        polled = nullcontext() if jobs == 1 or watch is None else _polled(files, watch)
+        with polled, closing(run_parallel(_run, tasks, jobs)) as results:
+            for (spec, *_), result in results:
+                record = None
                 if isinstance(result, PolicyFailed):
                     failed.append(result)
-                    continue
-                record, log = result
-                store.write(record, log)
-                records.append(record)
+                else:
+                    record, log = result
+                    store.write(record, log)
+                    records.append(record)
+                Checkpoints(folder / spec.key.folder() / CHECKPOINT).remove()
+                files[spec.key].remove()
                 if watch is not None:
-                    watch(record.key, 1.0)
+                    watch(spec.key, record)
         if failed:
             more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
             raise PolicyFailed(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
         return records
+
+
+def _report_of(key: RunKey, watch: ProgressCallback | None) -> ProgressFunction | None:
+    return None if watch is None else partial(watch, key)
+
+
+@contextmanager
+def _polled(files: Mapping[RunKey, ProgressFile], watch: ProgressCallback) -> Iterator[None]:
+    """Pass on what other processes report."""
+    end = Event()
+
+    def poll() -> None:
+        last: dict[RunKey, SimulationProgress] = {}
+        while not end.wait(REPORT_SECONDS):
+            for key, file in files.items():
+                now = file.read()
+                if now is not None and now != last.get(key):
+                    last[key] = now
+                    watch(key, now)
+
+    thread = Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
 
 
 @dataclass(frozen=True)
@@ -222,19 +280,27 @@ class RunSpec:
             "until": self.until,
         }
 
-    def run(self, watch: ProgressCallback | None = None) -> RunResult:
+    def run(self, report: ProgressFunction | None = None, checkpoints: Checkpoints | None = None) -> RunResult:
         """Simulate; if the system refuses the instance, the record has the reason, and the log is None.
+
+        Parameters
+        ----------
+        report:
+            Called with the progress.
+        checkpoints:
+            Where the state is written, and from where it continues.
 
         Raises
         ------
         PolicyFailed
             The policy failed, gave a plan that cannot be carried out, found no solution, or made no progress.
+        OtherCheckpoint
+            The checkpoint is one with other settings.
         """
         instance = self.workload.instance(self.seed)
         if self.environment.disk_bytes:
             instance = instance.replace(cluster=self.environment.with_disks(instance.cluster))
         environment = self.environment.build(instance.cluster, self.seed)
-        progress = False if watch is None else lambda now: watch(self.key, min(now.part, 0.99))
         until = float("inf") if self.until is None else instance.time + self.until
         system = self.workload.prepare(self.system.build(), self.seed)
 
@@ -245,24 +311,38 @@ class RunSpec:
             source=instance.source,
             round_seconds=system.seconds,
         )
-        began = time.perf_counter()
+        seconds = 0.0
+
+        def progress(now: SimulationProgress) -> None:
+            nonlocal seconds
+            seconds = now.seconds
+            if report is not None:
+                report(now)
+
         try:
-            log = simulate(system, instance, environment=environment, until=until, progress=progress)
+            log = simulate(
+                system, instance, environment=environment, until=until, progress=progress, checkpoint=checkpoints
+            )
         except REFUSALS as problem:
-            reason = " ".join(problem.reason.split())
-            return replace(record, seconds=time.perf_counter() - began, refused=reason), None
+            return replace(record, seconds=seconds, refused=" ".join(problem.reason.split())), None
+        except OtherCheckpoint:
+            raise
         except HetoptError as problem:
             raise PolicyFailed(f"{self.key}: {problem}") from problem
         except (Exception, SystemExit) as problem:
             raise PolicyFailed(f"{self.key}: the policy failed: {raised(problem)}") from problem
-        seconds = time.perf_counter() - began
         metrics = {str(name): float(value) for name, value in summary(log, instance).items()}
         return replace(record, summary=metrics, seconds=seconds, end=log.end), log
 
 
-def _run(spec: RunSpec, watch: ProgressCallback | None) -> RunResult | PolicyFailed:
+def _run(spec: RunSpec, store: Path, every: float, report: ProgressFunction | None) -> RunResult | PolicyFailed:
     """The result of a run; a failing policy must not stop other runs."""
+    checkpoints = None
+    if store.is_dir():  # else this is another host
+        folder = store / spec.key.folder()
+        check_folder(folder)
+        checkpoints = Checkpoints(folder / CHECKPOINT, every, spec.as_settings())
     try:
-        return spec.run(watch)
+        return spec.run(report, checkpoints)
     except PolicyFailed as problem:
         return problem

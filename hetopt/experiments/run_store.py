@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.util import find_spec
@@ -366,6 +367,16 @@ class RunStore:
         if not found:
             raise InvalidInstance(f"holds no run; {RUN_STORES}").in_file(str(self.path))
         return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
+
+    def seconds(self) -> dict[RunKey, float]:
+        """Wall-clock seconds of the stored runs that were not refused; unreadable records are left out."""
+        found = {}
+        for file in self.path.rglob("run.json"):
+            with suppress(InvalidInstance):
+                record = RunRecord.read(file)
+                if record.refused is None:
+                    found[record.key] = record.seconds
+        return found
 
     def table(self, keys: Iterable[RunKey] | None = None) -> pd.DataFrame:
         """A row per run, see :func:`run_table`.

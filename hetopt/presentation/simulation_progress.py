@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING
 
-from hetopt.presentation.console import in_words, shown_until_done
+from hetopt.checks import counted
+from hetopt.experiments.run_progress import RunsProgress
+from hetopt.experiments.run_store import RunKey, RunRecord
+from hetopt.presentation.console import in_words, note, shown_until_done
 from hetopt.presentation.formatting import format_duration, format_number
 from hetopt.simulation.progress import ProgressFunction, SimulationProgress
 
@@ -54,6 +58,88 @@ class SimulationWork:
         from rich.text import Text
 
         return Group(Text(self.line()), ProgressBar(1.0, 0.0 if self.now is None else self.now.part, width=40))
+
+
+WARNING_SECONDS = 3600.0
+"""Commands that take at least this time are announced."""
+
+PACE_SECONDS = 20.0
+"""Wall-clock time after which the pace of runs is taken for known."""
+
+SHOWN = 4
+"""Most running simulations in a line."""
+
+
+class RunsWork:
+    """Many simulations, whose progress is shown; a command that takes hours is announced once.
+
+    ``what`` is the work in a few words.
+    """
+
+    def __init__(self, what: str, runs: RunsProgress) -> None:
+        self.what, self.runs = what, runs
+        self._announced = False
+        self._named = 0
+        remaining = runs.remaining
+        if remaining is not None and remaining >= WARNING_SECONDS:
+            self._announce(remaining, "as earlier runs in the folder")
+
+    def update(self, key: RunKey, now: SimulationProgress | RunRecord | None) -> None:
+        """The progress of a run, as a :data:`~hetopt.experiments.run_progress.ProgressCallback`."""
+        self.runs.update(key, now)
+        remaining = self.runs.remaining if self.runs.seconds >= PACE_SECONDS else None
+        if remaining is not None and remaining >= WARNING_SECONDS:
+            self._announce(remaining, "at the present pace")
+
+    def _announce(self, seconds: float, pace: str) -> None:
+        if not self._announced:
+            self._announced = True
+            runs = counted(len(self.runs.runs) - len(self.runs.done), "run")
+            processes = f"{self.runs.processes} process{'' if self.runs.processes == 1 else 'es'}"
+            note(
+                f"{self.what}: about {in_words(seconds)} {pace} ({runs}; {processes}); interrupt at any time, the same "
+                "command continues"
+            )
+
+    def finish(self) -> None:
+        """Show nothing more."""
+
+    def _head(self) -> str:
+        number, remaining = len(self.runs.done), self.runs.remaining
+        left = "end unknown" if remaining is None else f"about {in_words(remaining)} left"
+        return f"{self.what}: {number} of {counted(len(self.runs.runs), 'run')}, {in_words(self.runs.seconds)}, {left}"
+
+    def _running(self) -> list[str]:
+        """The running simulations, those that take longest first."""
+        running = sorted(self.runs.running.items(), key=lambda pair: -(pair[1].remaining or inf))
+        words = [f"{key}: {progress_text(now)}" for key, now in running[:SHOWN]]
+        return [*words, f"{len(running) - SHOWN} more"] if len(running) > SHOWN else words
+
+    def line(self) -> str:
+        """The state in words, with the runs that are done since the last call."""
+        new = [str(key) for key in list(self.runs.done)[self._named :]]
+        self._named += len(new)
+        done = [f"done: {', '.join(new)}"] if new else []
+        return "; ".join([self._head(), *done, *self._running()])
+
+    def __rich__(self) -> RenderableType:
+        """The state in words, the running simulations and a bar."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        rows = [Text(row, "dim", no_wrap=True, overflow="ellipsis") for row in self._running()]
+        return Group(Text(self._head()), *rows, ProgressBar(len(self.runs.runs), self.runs.finished, width=40))
+
+
+@contextmanager
+def shown_runs(what: str, runs: Iterable[RunKey], jobs: int, earlier: Mapping[RunKey, float]) -> Iterator[RunsWork]:
+    """Show the progress of many simulations; ``jobs`` and ``earlier`` as of a command and of ``RunsProgress``."""
+    from joblib import effective_n_jobs
+
+    work = RunsWork(what, RunsProgress(runs, effective_n_jobs(jobs), earlier))
+    with shown_until_done(work):
+        yield work
 
 
 @contextmanager

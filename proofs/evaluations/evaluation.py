@@ -13,9 +13,10 @@ import pandas as pd
 
 from hetopt.checks import at_least, choices, lookup
 from hetopt.errors import InvalidOption, PolicyFailed
-from hetopt.experiments.experiment import Experiment, ProgressCallback
+from hetopt.experiments.experiment import Experiment
 from hetopt.experiments.paper_comparison import COLUMNS, compare_with_papers
 from hetopt.experiments.published_results import claim_of
+from hetopt.experiments.run_progress import ProgressCallback
 from hetopt.experiments.run_store import RunKey, RunStore
 
 Stores = Mapping[str, RunStore]
@@ -180,9 +181,18 @@ class Evaluation:
         return tuple(part for name, part in parts.items() if names is None or name in names)
 
     def run(
-        self, parts: Sequence[EvaluationPart], out: RunStore, *, jobs: int = 1, watch: ProgressCallback | None = None
+        self,
+        parts: Sequence[EvaluationPart],
+        out: RunStore,
+        *,
+        jobs: int = 1,
+        watch: ProgressCallback | None = None,
+        checkpoint_every: float = 60.0,
     ) -> Stores:
         """Execute the missing runs; each part has its own folder in the folder of ``out``.
+
+        The arguments are those of :meth:`~hetopt.experiments.experiment.Experiment.run`; ``watch`` gets the keys of
+        :func:`key_in_part`.
 
         Raises
         ------
@@ -194,7 +204,7 @@ class Evaluation:
         for part in parts:
             watch_part = None if watch is None else _of_part(part, watch)
             try:
-                part.experiment.run(stores[part.name], jobs=jobs, watch=watch_part)
+                part.experiment.run(stores[part.name], jobs=jobs, watch=watch_part, checkpoint_every=checkpoint_every)
             except PolicyFailed as problem:
                 failed.append(problem)
         if failed:
@@ -253,6 +263,11 @@ class Evaluation:
         }
 
 
+def key_in_part(part: EvaluationPart, key: RunKey) -> RunKey:
+    """The key of a run of a part among those of all parts."""
+    return RunKey(f"{part.name}: {key.workload}", key.system, key.seed)
+
+
 def _of_part(part: EvaluationPart, watch: ProgressCallback) -> ProgressCallback:
     """Report the runs of a part under the part's name."""
-    return lambda key, done: watch(RunKey(f"{part.name}: {key.workload}", key.system, key.seed), done)
+    return lambda key, now: watch(key_in_part(part, key), now)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from hetopt.checks import counted, lookup
-from hetopt.cli.options import AsJson, Parallel, listed
+from hetopt.cli.options import AsJson, CheckpointEvery, Parallel, check_interval, listed
 from hetopt.presentation import console
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hetopt.experiments.run_store import RunKey
     from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart
 
 PAPERS = ("fft", "oef", "hadar", "asrpt")
@@ -44,20 +45,24 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")] = None,
     jobs: Parallel = 1,
+    checkpoint_every: CheckpointEvery = 60.0,
     listing: Annotated[bool, Option("--list/--no-list", help="List the parts, without running them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Repeat the evaluation of a paper, and print our numbers next to the claimed ones.
 
-    Results in the folder are reused. `hetopt report FOLDER/PART` makes a page of a part.
+    Results in the folder are reused, and an interrupted run continues when the command is repeated.
+    `hetopt report FOLDER/PART` makes a page of a part.
     """
     from hetopt.cli.arguments import stopped
     from hetopt.data.saving import check_folder
     from hetopt.experiments.run_store import RunStore
     from hetopt.presentation import terminal_tables
+    from hetopt.presentation.simulation_progress import shown_runs
     from hetopt.presentation.tables import Column, table_of
     from hetopt.proofs.evaluations.evaluation import EvaluationScale
 
+    check_interval(checkpoint_every)
     evaluation = evaluation_of(paper)
     names = None if parts is None else listed(parts, "--parts")
     chosen = evaluation.chosen(EvaluationScale(scale, seeds), names)
@@ -69,10 +74,12 @@ def reproduce(
     folder = out or Path(f"reproduce-{paper}")
     check_folder(folder)
     try:
-        with console.progress("reproduce", _missing(chosen, folder), "run") as work:
-            stores = evaluation.run(chosen, RunStore(folder), jobs=jobs, watch=work.update)
+        with shown_runs("reproduce", _missing(chosen, folder), jobs, _seconds(chosen, folder)) as work:
+            stores = evaluation.run(
+                chosen, RunStore(folder), jobs=jobs, watch=work.update, checkpoint_every=checkpoint_every
+            )
     except KeyboardInterrupt:
-        raise stopped(_missing(chosen, folder), sum(runs.values()), folder) from None
+        raise stopped(len(_missing(chosen, folder)), sum(runs.values()), folder) from None
     table = evaluation.compared(chosen, stores)
     if as_json:
         console.print_json(table)
@@ -83,11 +90,25 @@ def reproduce(
     print(f"runs: {folder}")
 
 
-def _missing(parts: Sequence[EvaluationPart], folder: Path) -> int:
-    """Number of runs that are not stored."""
+def _missing(parts: Sequence[EvaluationPart], folder: Path) -> list[RunKey]:
+    """The runs that are not stored."""
     from hetopt.experiments.run_store import RunStore
+    from hetopt.proofs.evaluations.evaluation import key_in_part
 
-    return sum(len(part.experiment.missing(RunStore(folder / part.name))) for part in parts)
+    stores = {part.name: RunStore(folder / part.name) for part in parts}
+    return [key_in_part(part, spec.key) for part in parts for spec in part.experiment.missing(stores[part.name])]
+
+
+def _seconds(parts: Sequence[EvaluationPart], folder: Path) -> dict[RunKey, float]:
+    """Wall-clock seconds of the stored runs."""
+    from hetopt.experiments.run_store import RunStore
+    from hetopt.proofs.evaluations.evaluation import key_in_part
+
+    return {
+        key_in_part(part, key): seconds
+        for part in parts
+        for key, seconds in RunStore(folder / part.name).seconds().items()
+    }
 
 
 def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:

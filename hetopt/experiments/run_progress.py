@@ -1,0 +1,137 @@
+"""Progress of many simulations as values: which are done, how the others proceed, and when all will be done."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from hetopt.experiments.run_store import RunKey, RunRecord
+from hetopt.simulation.progress import SimulationProgress
+
+ProgressCallback: TypeAlias = Callable[[RunKey, SimulationProgress | RunRecord | None], None]
+"""Called with a run and its progress, with its record once it is stored, and with None if its policy failed."""
+
+
+class RunsProgress:
+    """Progress of a number of runs, in one process or several.
+
+    The time of a run that has not begun is predicted from the runs with a known or predicted time: the mean over those
+    of the same system on the same workload; if there are none, over those of the same system; else over all.
+
+    Parameters
+    ----------
+    runs:
+        The runs.
+    processes:
+        Number of processes.
+    earlier:
+        Wall-clock seconds of runs that were stored before.
+    clock:
+        Seconds of wall-clock time.
+
+    Attributes
+    ----------
+    done:
+        Wall-clock seconds of each run that is done; failed runs have none.
+    running:
+        Progress of each run that has begun.
+    """
+
+    def __init__(
+        self,
+        runs: Iterable[RunKey],
+        processes: int = 1,
+        earlier: Mapping[RunKey, float] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.runs = tuple(runs)
+        self.processes = max(1, min(processes, len(self.runs)))
+        self.earlier = dict(earlier or {})
+        self.done: dict[RunKey, float | None] = {}
+        self.running: dict[RunKey, SimulationProgress] = {}
+        self._clock, self._began = clock, clock()
+
+    def update(self, key: RunKey, now: SimulationProgress | RunRecord | None) -> None:
+        """The progress of a run, as a :data:`ProgressCallback`."""
+        if isinstance(now, SimulationProgress):
+            if key not in self.done:  # else it is the last report of another process, which came late
+                self.running[key] = now
+            return
+        self.running.pop(key, None)
+        self.done[key] = now.seconds if now is not None and now.refused is None else None
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds so far."""
+        return self._clock() - self._began
+
+    @property
+    def finished(self) -> float:
+        """Number of finished runs, with the finished parts of those that run."""
+        return len(self.done) + sum(now.part for now in list(self.running.values()))
+
+    @property
+    def remaining(self) -> float | None:
+        """Wall-clock seconds until all runs are done; None: unknown.
+
+        The seconds of all runs divided by the processes, but at least those of the longest run.
+        """
+        running = dict(self.running)
+        known = {key: seconds for key, seconds in (self.earlier | self.done).items() if seconds is not None}
+        known |= {key: now.seconds + now.remaining for key, now in running.items() if now.remaining is not None}
+        left = []
+        for key in self.runs:
+            if key in self.done:
+                continue
+            now = running.get(key)
+            seconds = now.remaining if now is not None and now.remaining is not None else _mean_of_similar(key, known)
+            if seconds is None:
+                return None
+            left.append(seconds)
+        return max(sum(left) / self.processes, max(left)) if left else 0.0
+
+
+def _mean_of_similar(key: RunKey, known: Mapping[RunKey, float]) -> float | None:
+    """The mean time of the known runs that are most similar; None if there are none."""
+    for alike in (
+        lambda other: (other.workload, other.system) == (key.workload, key.system),
+        lambda other: other.system == key.system,
+        lambda _: True,
+    ):
+        if seconds := [value for other, value in known.items() if alike(other)]:
+            return sum(seconds) / len(seconds)
+    return None
+
+
+@dataclass(frozen=True)
+class ProgressFile:
+    """The progress of a run in a file, by which another process reports it; errors of the disk are ignored."""
+
+    path: Path
+
+    def write(self, now: SimulationProgress) -> None:
+        """Replace the file."""
+        draft = self.path.with_name(f".{self.path.name}.part")
+        with suppress(OSError):
+            draft.write_text(json.dumps(asdict(now)), encoding="utf-8")
+            draft.replace(self.path)
+
+    def read(self) -> SimulationProgress | None:
+        """What the file has; None if there is none."""
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+            earlier = found.pop("earlier")
+            return SimulationProgress(**found, earlier=None if earlier is None else SimulationProgress(**earlier))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    def remove(self) -> None:
+        """Remove the file."""
+        for path in (self.path, self.path.with_name(f".{self.path.name}.part")):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
