@@ -4,6 +4,8 @@ from hetopt.metrics.completion_times import completion, counts, finished_over_ti
 from hetopt.metrics.decision_metrics import changes, decision_seconds, stragglers
 from hetopt.metrics.definitions import METRICS
 from hetopt.metrics.finish_time import finish_time_fairness
+from hetopt.metrics.idle import idle_gaps
+from hetopt.metrics.jain import jain_index
 from hetopt.metrics.moving import migrations, moves, switching, wasted_share
 from hetopt.metrics.overall import summary
 from hetopt.metrics.tenant_metrics import (
@@ -31,6 +33,8 @@ __all__ = [
     "finish_time_fairness",
     "finished_over_time",
     "gru",
+    "idle_gaps",
+    "jain_index",
     "jct",
     "jct_cdf",
     "migrations",

@@ -14,6 +14,9 @@ from hetopt.metrics.completion_times import completion, counts, jct, totals
 from hetopt.metrics.decision_metrics import changes, decision_seconds, stragglers
 from hetopt.metrics.definitions import METRICS
 from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
+from hetopt.metrics.idle import idle_gaps
+from hetopt.metrics.jain import jain_index
+from hetopt.metrics.log_reading import job_times
 from hetopt.metrics.moving import switching, wasted_share
 from hetopt.metrics.tenant_metrics import TOTAL, efficiency, envy, sharing
 from hetopt.metrics.usage import cru, gru, utilisation
@@ -50,6 +53,7 @@ def summary(log: Log, instance: Instance) -> pd.Series[float]:
     found["wasted_share"] = _or_nan(lambda: wasted_share(log, instance).mean())
     found["gru"], found["utilisation"] = gru(log, instance), utilisation(log, instance)["all"]
     found["cru"] = _or_nan(lambda: cru(log, instance))
+    found |= _or_nan(lambda: _gaps(log, instance), dict.fromkeys(GAPS, np.nan))
     found |= _tenants(log, instance)
     found["stragglers"] = stragglers(log, instance)["workers"].mean()
     seconds = _or_nan(lambda: decision_seconds(log), pd.Series(dtype=float))
@@ -58,6 +62,7 @@ def summary(log: Log, instance: Instance) -> pd.Series[float]:
     return pd.Series({name: float(found[name]) for name in METRICS}, name="summary")
 
 
+GAPS = ("idle_gap_share", "idle_gap_decided", "idle_gaps", "idle_gap_max")
 _FREQUENCIES = {"job": "mean", "job_hour": "per_hour", "round": "per_round"}
 
 
@@ -72,17 +77,28 @@ def _or_nan(compute: Callable[[], Any], otherwise: Any = np.nan) -> Any:
 def _fairness(log: Log, instance: Instance, name: str) -> dict[str, float]:
     rho = finish_time_fairness(log, instance, name)["rho"].dropna()
     below = float((rho < 1 - EQUAL).mean()) if len(rho) else np.nan
-    return {"mean": rho.mean(), "max": rho.max(), "below_1": below}
+    index = jain_index(1.0 / np.asarray(rho[rho > 0]))  # without jobs whose ideal time is infinite
+    return {"mean": rho.mean(), "max": rho.max(), "below_1": below, "jain": index}
+
+
+def _gaps(log: Log, instance: Instance) -> dict[str, float]:
+    table, jobs = idle_gaps(log, instance), job_times(log, instance)
+    if not len(jobs.names):
+        return dict.fromkeys(GAPS, np.nan)
+    whole = log.capacity * (jobs.end - max(instance.time, jobs.arrival.min()))
+    left, decided = table["gpu_seconds"].sum() / whole, table["decided"].sum() / whole
+    return dict(zip(GAPS, (left, decided, len(table), (table["end"] - table["start"]).max()), strict=True))
 
 
 def _tenants(log: Log, instance: Instance) -> dict[str, float]:
-    keys = ("throughput", "throughput_estimated", "deviation", "sharing", "envy")
+    keys = ("throughput", "throughput_estimated", "deviation", "sharing", "sharing_jain", "envy")
     found = dict.fromkeys(keys, np.nan)
     if not instance.tenants or not len(log.rounds):
         return found
     length = (log.rounds["end"] - log.rounds["start"]).to_numpy(dtype=float)
     found["throughput"] = float(length @ log.throughput.to_numpy(dtype=float).sum(axis=1) / length.sum())
-    found["sharing"] = sharing(log, instance).min()
+    ratios = sharing(log, instance)
+    found["sharing"], found["sharing_jain"] = ratios.min(), jain_index(np.asarray(ratios.dropna()))
     found["envy"] = envy(log, instance)["gain"].clip(lower=0.0).max()
     total = _or_nan(lambda: efficiency(log, instance).loc[TOTAL], pd.Series(dtype=float))
     found["throughput_estimated"] = total.get("estimated", np.nan)
