@@ -77,6 +77,7 @@ def test_an_interrupted_simulation_has_the_same_log(
     instance, environment = case
     system: Any = make_system(name)
     arguments: dict[str, Any] = {"environment": environment, "max_rounds": MOST_ROUNDS, "patience": 50}
+    arguments["job_window"] = data.draw(st.sampled_from([None, (0, 1), (len(instance.jobs) // 2, len(instance.jobs))]))
     try:
         with stopped_after(float("inf")) as steps:
             whole = simulate(system, instance, **arguments)

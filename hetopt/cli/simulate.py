@@ -101,6 +101,13 @@ def simulate(
     ] = None,
     kind: Annotated[str | None, Option(help="Kind of the trace file, if it is not detected.")] = None,
     until: Annotated[float | None, Option(help="Stop every run after this simulated time, in seconds.")] = None,
+    job_window: Annotated[
+        str | None,
+        Option(
+            help="FIRST:END, e.g. 4000:5000: stop when these jobs, in order of arrival from 0 and without END, have "
+            "finished, and measure them only; default: all.",
+        ),
+    ] = None,
     checkpoint_every: CheckpointEvery = 60.0,
     table_format: Annotated[str, Option("--format", help="Format of the tables: csv or parquet.")] = "csv",
     as_json: AsJson = False,
@@ -117,10 +124,12 @@ def simulate(
     from hetopt.experiments.run_store import RunStore
     from hetopt.experiments.trace_workload import TraceWorkload
     from hetopt.presentation.simulation_progress import shown_runs
+    from hetopt.simulation.log import check_job_window
 
     if seeds < 1:
         raise InvalidOption(f"is {seeds}; it must be at least 1", "--seeds")
     check_interval(checkpoint_every)
+    window = None if job_window is None else _numbers_of(job_window)
     if round_seconds is not None:
         at_least(round_seconds, "--round", 0.0, InvalidOption, strict=True)
     with _kept_input(trace, cluster, kind, out) as (jobs_from, servers_from):
@@ -144,10 +153,13 @@ def simulate(
             tuple(range(seeds)),
             environment_settings,
             until,
+            window,
         )
         store = RunStore(out, table_format)  # type: ignore[arg-type]
         instance = workload.instance(0)  # reports errors before anything runs
         environment_settings.check(instance)
+        if window is not None:
+            check_job_window(window, len(instance.jobs))
         experiment.check(jobs)
     check_folder(out)
     keys = sorted((spec.key for spec in experiment.runs()), key=lambda key: (key.system, key.seed))
@@ -181,6 +193,14 @@ def simulate(
     reused = len(keys) - len(records)
     print(counted(len(records), "run") + (f", {reused} already stored" if reused else "") + f": {out}")
     print(f"hetopt report {out}")
+
+
+def _numbers_of(window: str) -> tuple[int, int]:
+    """``4000:5000`` as two numbers."""
+    first, _, end = window.partition(":")
+    if not (first.isdecimal() and end.isdecimal()):
+        raise InvalidOption(f"is {window!r}; it must be FIRST:END, two whole numbers, e.g. 4000:5000", "--job-window")
+    return int(first), int(end)
 
 
 @contextmanager

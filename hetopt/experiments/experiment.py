@@ -32,7 +32,7 @@ from hetopt.parallel import run_parallel
 from hetopt.plugins import raised
 from hetopt.registry import make_system
 from hetopt.simulation.checkpoints import Checkpoints
-from hetopt.simulation.log import Log
+from hetopt.simulation.log import Log, check_job_window
 from hetopt.simulation.progress import REPORT_SECONDS, ProgressFunction, SimulationProgress
 from hetopt.simulation.simulator import simulate
 
@@ -96,6 +96,8 @@ class Experiment:
         Settings of the environment, the same for all runs.
     until:
         Seconds after which every run ends; None: until all jobs are finished.
+    job_window:
+        As of :func:`hetopt.simulate`.
 
     Raises
     ------
@@ -108,6 +110,7 @@ class Experiment:
     seeds: tuple[int, ...] = (0,)
     environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     until: float | None = None
+    job_window: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         for key in ("workloads", "systems", "seeds"):
@@ -134,7 +137,7 @@ class Experiment:
         for workload in self.workloads:
             for seed in self.seeds:
                 for system in self.systems:
-                    yield RunSpec(workload, system, seed, self.environment, self.until)
+                    yield RunSpec(workload, system, seed, self.environment, self.until, self.job_window)
 
     def missing(self, store: RunStore) -> list[RunSpec]:
         """The runs that are not stored with the same settings, or were refused."""
@@ -258,6 +261,7 @@ class RunSpec:
     seed: int
     environment: EnvironmentSettings
     until: float | None = None
+    job_window: tuple[int, int] | None = None
 
     @property
     def key(self) -> RunKey:
@@ -278,6 +282,7 @@ class RunSpec:
             "seed": self.seed,
             "world": self.environment.changed(),
             "until": self.until,
+            "job_window": None if self.job_window is None else list(self.job_window),
         }
 
     def run(self, report: ProgressFunction | None = None, checkpoints: Checkpoints | None = None) -> RunResult:
@@ -296,10 +301,14 @@ class RunSpec:
             The policy failed, gave a plan that cannot be carried out, found no solution, or made no progress.
         OtherCheckpoint
             The checkpoint is one with other settings.
+        InvalidOption
+            The jobs of ``job_window`` do not exist.
         """
         instance = self.workload.instance(self.seed)
         if self.environment.disk_bytes:
             instance = instance.replace(cluster=self.environment.with_disks(instance.cluster))
+        if self.job_window is not None:
+            check_job_window(self.job_window, len(instance.jobs))
         environment = self.environment.build(instance.cluster, self.seed)
         until = float("inf") if self.until is None else instance.time + self.until
         system = self.workload.prepare(self.system.build(), self.seed)
@@ -321,7 +330,13 @@ class RunSpec:
 
         try:
             log = simulate(
-                system, instance, environment=environment, until=until, progress=progress, checkpoint=checkpoints
+                system,
+                instance,
+                environment=environment,
+                until=until,
+                job_window=self.job_window,
+                progress=progress,
+                checkpoint=checkpoints,
             )
         except REFUSALS as problem:
             return replace(record, seconds=seconds, refused=" ".join(problem.reason.split())), None

@@ -117,7 +117,10 @@ class WorkloadRuns:
 def log_of_jobs(run: StoredRun) -> Log:
     """Read only the jobs of a run, a small part of its files, which suffices for completion times and fairness."""
     spans, rounds, events = (pd.DataFrame(columns=columns) for columns in (SPANS, ROUNDS, ["time", "kind", "job"]))
-    return Log(run.table("jobs"), spans, rounds, events, pd.DataFrame(), run.record.capacity, end=run.record.end)
+    empty, record = pd.DataFrame(), run.record
+    return Log(
+        run.table("jobs"), spans, rounds, events, empty, record.capacity, end=record.end, job_window=record.job_window
+    )
 
 
 def instance_of(run: StoredRun) -> Instance:

@@ -190,6 +190,12 @@ class RunRecord:
         """Name of the system that ran, whatever its label."""
         return str(self.settings.get("system", self.key.system))
 
+    @property
+    def job_window(self) -> tuple[int, int] | None:
+        """The jobs over which its metrics of jobs are, see :class:`~hetopt.Log`."""
+        found = self.settings.get("job_window")
+        return None if found is None else (int(found[0]), int(found[1]))
+
     def as_dict(self) -> dict[str, Any]:
         """The contents of ``run.json``; unknown numbers are None."""
         own = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "key"}
@@ -451,7 +457,8 @@ class StoredRun:
         tables: dict[str, Any] = {name: self.table(name) for name in TABLES}
         tables["decision_seconds"] = tables["decision_seconds"]["seconds"]
         events = pd.DataFrame(columns=["time", "kind", "job"])
-        return Log(**tables, events=events, capacity=self.record.capacity, end=self.record.end)
+        record = self.record
+        return Log(**tables, events=events, capacity=record.capacity, end=record.end, job_window=record.job_window)
 
 
 RUN_COLUMNS = ("workload", "system", "seed", "system_name", "refused", "round_seconds")

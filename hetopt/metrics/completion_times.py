@@ -1,7 +1,7 @@
 """Completion times of jobs, and how long they waited.
 
-If jobs are unfinished, sums and the makespan are NaN; means and quantiles are over the finished jobs, whose number is
-among the counts.
+Only the jobs of the log's ``job_window`` count. If jobs are unfinished, sums and the makespan are NaN; means and
+quantiles are over the finished jobs, whose number is among the counts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pandas as pd
 
 from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
-from hetopt.metrics.log_reading import JobTimes, job_times
+from hetopt.metrics.log_reading import JobTimes, counted_times
 from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log
 
@@ -22,7 +22,7 @@ def counts(log: Log, instance: Instance) -> pd.Series[int]:
     ``jobs`` arrived with work to do; of these ``started``, ``finished``, ``unfinished``. Not among them:
     ``done_before`` had no work left at the beginning of the log, ``not_arrived`` arrive after its end.
     """
-    jobs = job_times(log, instance)
+    jobs = counted_times(log, instance)
     done, began = int(jobs.finished.sum()), int((~np.isnan(jobs.start)).sum())
     return pd.Series(
         {
@@ -48,7 +48,7 @@ def completion(log: Log, instance: Instance) -> pd.DataFrame:
         finish without GPUs), ``starvation`` (first start - arrival, [FFT, section 6.1.5]). For jobs that did not finish
         (start), queueing (starvation) lasts until the end of the log. GPUs held before its beginning are unknown.
     """
-    jobs = job_times(log, instance)
+    jobs = counted_times(log, instance)
     stay, held = jobs.leaves - jobs.arrival, _held(log, jobs)
     return pd.DataFrame(
         {
@@ -68,7 +68,8 @@ def _held(log: Log, jobs: JobTimes) -> Floats:
     """(n,) seconds with GPUs; simultaneous copies count once."""
     who = jobs.names.get_indexer(pd.Index(log.spans["job"]))
     begins, ends = log.spans["start"].to_numpy(dtype=float), log.spans["end"].to_numpy(dtype=float)
-    own, begins, ends = merged(who, begins, ends)
+    here = who >= 0
+    own, begins, ends = merged(who[here], begins[here], ends[here])
     held: Floats = np.bincount(own, weights=ends - begins, minlength=len(jobs.names)).astype(float)
     return held
 
@@ -78,7 +79,7 @@ def jct(log: Log, instance: Instance) -> pd.Series[float]:
 
     In seconds; NaN where none finished. ``finished`` and ``unfinished`` are their numbers. Quantiles are interpolated.
     """
-    jobs = job_times(log, instance)
+    jobs = counted_times(log, instance)
     found = describe(jobs.jct[jobs.finished])
     return pd.Series(
         {**found, "finished": float(jobs.finished.sum()), "unfinished": float((~jobs.finished).sum())}, name="jct"
@@ -98,7 +99,7 @@ def jct_cdf(log: Log, instance: Instance) -> pd.Series[float]:
 
     Relative to all jobs that arrived, so that it ends below 1 where some did not finish.
     """
-    jobs = job_times(log, instance)
+    jobs = counted_times(log, instance)
     return cdf(jobs.jct[jobs.finished], len(jobs.names), "jct")
 
 
@@ -107,7 +108,7 @@ def finished_over_time(log: Log, instance: Instance) -> pd.Series[float]:
 
     Relative to all jobs that arrived. Hadar's median time duration is the first second with a share of one half.
     """
-    jobs = job_times(log, instance)
+    jobs = counted_times(log, instance)
     return cdf(jobs.finish[jobs.finished], len(jobs.names), "time")
 
 
@@ -124,7 +125,7 @@ def totals(log: Log, instance: Instance) -> pd.Series[float]:
     same where the first job arrives at 0. ``total_completion``: sum of the finish times, the objective of
     [ASRPT, eq. 8]. ``total_flow``: sum of finish - arrival, [ASRPT, section V-A].
     """
-    jobs = job_times(log, instance)
+    jobs = counted_times(log, instance)
     if not (jobs.complete and len(jobs.names)):
         return pd.Series(dict.fromkeys(("makespan", "total_completion", "total_flow"), np.nan), name="seconds")
     return pd.Series(

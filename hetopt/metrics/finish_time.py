@@ -46,11 +46,11 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
     Returns
     -------
     DataFrame
-        A row per job that arrived with work to do: ``shared`` (finish - arrival, seconds; NaN while unfinished),
-        ``ideal`` (seconds), ``rho`` (no unit). All of a job's work counts, from its arrival. For a gang that no single
-        type has room for, v[k] is the rate of the best gang over several, on each type that it can use. Jobs that are
-        unfinished at the end of the log count as present from then on. Rates are ``Job.throughput``, also for jobs with
-        mapped stages.
+        A row per job of the log's ``job_window`` that arrived with work to do: ``shared`` (finish - arrival, seconds;
+        NaN while unfinished), ``ideal`` (seconds), ``rho`` (no unit). All of a job's work counts, from its arrival. For
+        a gang that no single type has room for, v[k] is the rate of the best gang over several, on each type that it
+        can use. Jobs that are unfinished at the end of the log count as present from then on. Rates are
+        ``Job.throughput``, also for jobs with mapped stages.
 
     Raises
     ------
@@ -60,7 +60,8 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
     ideal = lookup(IDEALS, definition, "definition of finish-time fairness")
     jobs = job_times(log, instance)
     seconds = ideal(jobs, instance.entities("jobs"))
-    return pd.DataFrame({"shared": jobs.jct, "ideal": seconds, "rho": jobs.jct / seconds}, index=jobs.names)
+    table = pd.DataFrame({"shared": jobs.jct, "ideal": seconds, "rho": jobs.jct / seconds}, index=jobs.names)
+    return table.loc[log.counted_jobs.index]
 
 
 def rate_alone(entities: Entities) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from hetopt.checks import choices, expect
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, MetricUnavailable
-from hetopt.simulation.log import Log
+from hetopt.simulation.log import Log, in_window
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +100,18 @@ def job_times(log: Log, instance: Instance) -> JobTimes:
         done_before=len(log.jobs) - len(jobs),
         not_arrived=len(position) - len(log.jobs),
     )
+
+
+def counted_times(log: Log, instance: Instance) -> JobTimes:
+    """Those of :func:`job_times` in the log's ``job_window``, with their numbers of absent jobs."""
+    jobs = job_times(log, instance)
+    if log.job_window is None:
+        return jobs
+    inside = in_window(instance.job_array("arrival"), log.job_window)
+    mine, arrived = inside[jobs.at], int(in_window(log.jobs["arrival"].to_numpy(dtype=float), log.job_window).sum())
+    own: dict[str, Any] = {key: getattr(jobs, key)[mine] for key in ("names", "at", "arrival", "start", "finish")}
+    own |= {"done_before": arrived - int(mine.sum()), "not_arrived": int(inside.sum()) - arrived}
+    return replace(jobs, **own)
 
 
 def end_of(log: Log) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.instance import Instance
-from hetopt.metrics.log_reading import column, job_times, places, types_of
+from hetopt.metrics.log_reading import column, counted_times, job_times, places, types_of
 from hetopt.simulation.log import Log
 
 HOUR = 3600.0
@@ -91,7 +91,7 @@ def migrations(log: Log, instance: Instance) -> pd.DataFrame:
         which it is faster), ``present`` (seconds from arrival to finish or end of the log), ``running`` (seconds on
         GPUs, of copies each), ``lost`` (of these, seconds of starting and moving).
     """
-    jobs, switches = job_times(log, instance), moves(log, instance)
+    jobs, switches = counted_times(log, instance), moves(log, instance)
     type_changes = switches[switches["between_types"]].groupby("job")["beneficial"].agg(["size", "sum"])
     spans = log.spans.assign(length=log.spans["end"] - log.spans["start"]).groupby("job")[["length", "lost"]].sum()
     table = pd.DataFrame(index=jobs.names)
@@ -140,7 +140,7 @@ def wasted_share(log: Log, instance: Instance) -> pd.Series[float]:
     MetricUnavailable
         The log has no lost work.
     """
-    jobs = job_times(log, instance)
+    jobs = counted_times(log, instance)
     lost = column(log, "jobs", "wasted").reindex(jobs.names)
     trained = log.jobs["done"].reindex(jobs.names) + lost
     share: pd.Series[float] = (lost / trained.where(trained > 0)).fillna(0.0)

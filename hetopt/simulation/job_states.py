@@ -145,13 +145,13 @@ class JobStates:
         trained = np.maximum(time - np.maximum(self.since[who], self.ready[who]), 0.0)
         return np.asarray(np.maximum(self.left[who] - self.rate[who] * trained, 0.0))
 
-    def work_part(self, time: float) -> float:
-        """Part of the work of all jobs that is done at ``time``, in GPU-seconds on the fastest type of each."""
-        fastest = self.entities.task_speed.max(axis=1, initial=0.0)
-        size = np.divide(self.entities.demand, fastest, out=np.zeros_like(fastest), where=fastest > 0)
-        left = self.left_at(time, np.arange(len(self.jobs)))
-        total = float(size @ self.entities.source.job_array("work_left"))
-        return 1.0 - float(size @ left) / total if total > 0 else 1.0
+    def parts_done(self, time: float, who: Positions) -> tuple[float, float]:
+        """Finished part of these jobs, and part of their work that is done, in GPU-seconds on the fastest types."""
+        fastest = self.entities.task_speed[who].max(axis=1, initial=0.0)
+        size = np.divide(self.entities.demand[who], fastest, out=np.zeros_like(fastest), where=fastest > 0)
+        total = float(size @ self.entities.source.job_array("work_left")[who])
+        work = 1.0 - float(size @ self.left_at(time, who)) / total if total > 0 else 1.0
+        return float((self.left[who] <= 0).mean()), work
 
     def schedule_end(self, i: int, time: float) -> None:
         """Schedule the end of job i, from its rate, ``ready`` and copies."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -14,9 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from hetopt.checks import shown
 from hetopt.data.array_types import Floats
 from hetopt.data.gpu_locations import HeldGPUs
 from hetopt.display import Displayed
+from hetopt.errors import InvalidOption
 
 
 class EventKind(IntEnum):
@@ -68,6 +70,10 @@ class Log(Displayed):
         Last second of the simulation.
     capacity:
         GPUs in the cluster.
+    job_window:
+        (first, end) numbers of the jobs over which metrics of jobs are taken, counted from 0 in order of arrival, the
+        first inclusive and the end exclusive, as the ids of Gavel's ``--window-start`` and ``--window-end``; None: all
+        jobs. Metrics of the cluster, of tenants and of decisions are always over the whole log.
     """
 
     jobs: pd.DataFrame
@@ -79,6 +85,7 @@ class Log(Displayed):
     estimated: pd.DataFrame = field(default_factory=pd.DataFrame)
     decision_seconds: pd.Series[float] = field(default_factory=lambda: pd.Series(dtype=float))
     end: float = math.nan
+    job_window: tuple[int, int] | None = None
 
     @cached_property
     def jobs_with_work(self) -> pd.DataFrame:
@@ -86,9 +93,17 @@ class Log(Displayed):
         return self.jobs[~((self.jobs["done"] >= self.jobs["work"]) & self.jobs["finish"].isna())]
 
     @cached_property
+    def counted_jobs(self) -> pd.DataFrame:
+        """Those of :attr:`jobs_with_work` that are in :attr:`job_window`."""
+        if self.job_window is None:
+            return self.jobs_with_work
+        inside = in_window(self.jobs["arrival"].to_numpy(dtype=float), self.job_window)
+        return self.jobs_with_work.loc[self.jobs_with_work.index.isin(self.jobs.index[inside])]
+
+    @cached_property
     def makespan(self) -> float:
-        """Seconds from first arrival to last finish, of jobs that had work to do; NaN while one is unfinished."""
-        return float(self.jobs_with_work["finish"].max(skipna=False) - self.jobs_with_work["arrival"].min())
+        """Seconds from first arrival to last finish of :attr:`counted_jobs`; NaN while one is unfinished."""
+        return float(self.counted_jobs["finish"].max(skipna=False) - self.counted_jobs["arrival"].min())
 
     @cached_property
     def utilisation(self) -> float:
@@ -105,6 +120,32 @@ class Log(Displayed):
 
     def __repr__(self) -> str:
         return f"Log({self.jobs['finish'].notna().sum()} of {len(self.jobs_with_work)} jobs finished)\n{self.jobs}"
+
+
+def in_window(arrival: Floats, job_window: tuple[int, int]) -> Any:
+    """(n,) whether the number of each job, in order of arrival and then of position, is in the window."""
+    number = np.empty(len(arrival), dtype=np.intp)
+    number[np.argsort(arrival, kind="stable")] = np.arange(len(arrival))
+    return (job_window[0] <= number) & (number < job_window[1])
+
+
+def check_job_window(given: object, jobs: int) -> tuple[int, int]:
+    """The window as two numbers.
+
+    Raises
+    ------
+    InvalidOption
+        It is not two whole numbers with 0 <= first < end <= ``jobs``.
+    """
+    if isinstance(given, Sequence) and len(given) == 2:
+        first, end = given
+        if type(first) is int and type(end) is int and 0 <= first < end <= jobs:
+            return first, end
+    raise InvalidOption(
+        f"is {shown(given)}; it must be two whole numbers, of the first job and after the last one, from 0 to "
+        f"{jobs}, the number of jobs",
+        "job_window",
+    )
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from hetopt.simulation.deciders import Decider, OnlineDecider, PolicyDecider, ga
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.execution_model import ExecutionModel
-from hetopt.simulation.log import EventKind, Log, Recorder
+from hetopt.simulation.log import EventKind, Log, Recorder, check_job_window, in_window
 from hetopt.simulation.overheads import Overhead
 from hetopt.simulation.profiling_runs import ProfilingRuns
 from hetopt.simulation.progress import REPORT_SECONDS, ProgressFunction, SimulationProgress, part_done
@@ -56,6 +56,7 @@ def simulate(
     until: float = math.inf,
     max_rounds: int | None = None,
     patience: int = 1000,
+    job_window: tuple[int, int] | None = None,
     progress: bool | ProgressFunction = False,
     checkpoint: str | PathLike[str] | Checkpoints | None = None,
 ) -> Log:
@@ -88,6 +89,10 @@ def simulate(
         Stop at this second, or after this number of decisions; unfinished jobs have no finish time.
     patience:
         Successive decisions without progress after which the simulation counts as stalled.
+    job_window:
+        (first, end): stop at the first decision after all jobs with these numbers have finished, counted from 0 in
+        order of arrival, the end exclusive. The log's metrics of jobs are over them (:attr:`Log.job_window`), so that
+        they are those of a steady state, as Gavel reports them.
     progress:
         True: show the progress on standard error, in a terminal continually, elsewhere by a line each minute. A
         function: called with the :class:`~hetopt.simulation.progress.SimulationProgress`, at most once per second and
@@ -137,13 +142,16 @@ def simulate(
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"is {until!r} s; it must be later than instance.time = {instance.time:g} s", "until")
     conditions = _environment(environment, overheads, speeds)
+    window = None if job_window is None else check_job_window(job_window, len(instance.jobs))
     file, saved = None, None
     if checkpoint is not None:
-        limits = {"until": until, "max_rounds": max_rounds, "patience": patience}
+        limits = {"until": until, "max_rounds": max_rounds, "patience": patience, "job_window": window}
         inputs = {"instance": instance, "system": system, "environment": conditions, "limits": limits}
         file = CheckpointFile(Checkpoints.of(checkpoint), inputs)
         saved = file.read()
     simulator, spent = saved or (_simulator(system, instance, conditions, patience), 0.0)
+    if window is not None and saved is None:
+        simulator.stop_after(window)
     with _reporting(progress) as report:
         began, earlier = perf_counter() - spent, simulator.progress(until, limit, spent)
         going, last = True, -math.inf
@@ -155,7 +163,7 @@ def simulate(
             if report is not None and (seconds >= last + REPORT_SECONDS or not going):
                 last = seconds
                 report(simulator.progress(until, limit, seconds, earlier))
-    return simulator.log()
+    return replace(simulator.log(), job_window=window)
 
 
 @contextmanager
@@ -213,6 +221,8 @@ class Simulator:
         being profiled is in neither.
     agenda:
         The scheduled events: changes of servers and profiling. Completions, arrivals and decisions are not among them.
+    awaited:
+        The unfinished jobs for which the simulation goes on.
     round, decisions:
         Number of the round of the next decision, and of the decisions so far; rounds without visible jobs have none.
     changed:
@@ -249,10 +259,10 @@ class Simulator:
                 kind = EventKind.UP if change.up else EventKind.DOWN
                 self._schedule(change.time, kind, partial(self._change, change))
         unfinished = np.flatnonzero(self.states.left > 0)
-        self.finished = len(self.states.jobs) - len(unfinished)
         arrival = instance.job_array("arrival")
         self.coming = deque(unfinished[np.argsort(arrival[unfinished], kind="stable")].tolist())
         self.present: dict[int, None] = {}
+        self.stop_after((0, len(self.states.jobs)))
         self.profiling_runs = ProfilingRuns(
             0.0 if environment.profiling is None else environment.profiling.seconds,
             self.dispatcher,
@@ -269,6 +279,12 @@ class Simulator:
     def time(self) -> float:
         """Now, in seconds."""
         return self.dispatcher.time
+
+    def stop_after(self, window: tuple[int, int]) -> None:
+        """Stop when the jobs with these numbers, in order of arrival, have finished."""
+        inside = np.flatnonzero(in_window(self.states.entities.source.job_array("arrival"), window))
+        self.awaited = set(inside[self.states.left[inside] > 0].tolist())
+        self.window = window
 
     def step(self, until: float, limit: float) -> bool:
         """Advance to the next event and handle all events of that time; False at the end of the simulation."""
@@ -287,7 +303,7 @@ class Simulator:
             self._submit(self.coming.popleft())
         self._handle_events(EventKind.DECIDE)
         if self._next_decision() == time:
-            if time == until or (self.decisions >= limit and self.present):
+            if time == until or not self.awaited or (self.decisions >= limit and self.present):
                 return self._close(time)
             self._decide()
         return True
@@ -296,10 +312,12 @@ class Simulator:
         self, until: float, limit: float, seconds: float, earlier: SimulationProgress | None = None
     ) -> SimulationProgress:
         """The progress after ``seconds`` of wall-clock time; arguments as of :meth:`step`."""
-        jobs, simulated = len(self.states.jobs), self.time - self.began
-        part = part_done(self.finished / jobs, self.states.work_part(self.time))
+        jobs, simulated = self.window[1] - self.window[0], self.time - self.began
+        finished = jobs - len(self.awaited)
+        before_end = np.flatnonzero(in_window(self.states.entities.source.job_array("arrival"), (0, self.window[1])))
+        part = 1.0 if not self.awaited else part_done(*self.states.parts_done(self.time, before_end))
         part = max(part, simulated / (until - self.began), self.decisions / limit)
-        return SimulationProgress(simulated, self.finished, jobs, self.decisions, part, seconds, earlier)
+        return SimulationProgress(simulated, finished, jobs, self.decisions, part, seconds, earlier)
 
     def _schedule(self, time: float, kind: EventKind, what: Callable[[], None]) -> None:
         heappush(self.agenda, (time, kind, self._scheduled, what))
@@ -361,7 +379,7 @@ class Simulator:
             self.states.rounds[i] = self.round - self.states.first_round[i]
         self.record.event(self.time, EventKind.FINISH, self.states.jobs[i].name)
         del self.present[i]
-        self.finished += 1
+        self.awaited.discard(i)
         self.changed = True
         self.decider.finish(i)
 

@@ -53,7 +53,7 @@ def load_runs(runs: WorkloadRuns, seed: int | None, fairness: str, step: Step) -
     for run, log in runs.logs(seed):
         step(str(run.key))
         system, key = run.key.system, json.dumps([run.record.settings.get("workload"), run.key.seed])
-        found.jct[system] = np.append(found.jct[system], log.jobs_with_work["jct"].astype(float))
+        found.jct[system] = np.append(found.jct[system], log.counted_jobs["jct"].astype(float))
         if run.key.seed == seed:
             found.logs[system] = log
         try:
