@@ -48,9 +48,9 @@ def fft(
 # 1920 in Gavel's simulator, 0 in its scheduler of real clusters.
 
 
-def _gavel(policy: Policy, round_seconds: float, allocation_seconds: float) -> System:
+def _gavel(policy: Policy, round_seconds: float, allocation_seconds: float, fill: bool = True) -> System:
     shares = OnChange(policy, round_seconds, least_seconds=allocation_seconds)
-    return System(shares, rounder=ByPriority(), placer=MoreWorkersFirst(sticky=True))
+    return System(shares, rounder=ByPriority(fill), placer=MoreWorkersFirst(sticky=True))
 
 
 def gavel(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
@@ -73,9 +73,12 @@ def gavel_makespan(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_second
     return _gavel(Centred(over_jobs(gavel_policies.makespan())), round_seconds, allocation_seconds)
 
 
-def gavel_sjf(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
-    """Gavel with its shortest-job-first-like policy, a baseline of FFT [FFT, section 6.1.4]."""
-    return _gavel(over_jobs(gavel_policies.shortest_job_first()), round_seconds, allocation_seconds)
+def gavel_sjf(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0, fill: bool = True) -> System:
+    """Gavel with its shortest-job-first-like policy, a baseline of FFT [FFT, section 6.1.4].
+
+    Without ``fill``, jobs do not run on types on which they have no share.
+    """
+    return _gavel(over_jobs(gavel_policies.shortest_job_first()), round_seconds, allocation_seconds, fill)
 
 
 def gavel_fifo(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:

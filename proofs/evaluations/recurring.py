@@ -75,6 +75,8 @@ class RecurringTrace:
         Fraction of the groups that use one GPU.
     shrink:
         Factor of arrivals and durations.
+    tail:
+        Durations are raised to this power, and scaled so that their median stays: above 1 the tail is heavier.
 
     Raises
     ------
@@ -86,10 +88,12 @@ class RecurringTrace:
     cluster: str = "asrpt/cluster250"
     single_gpu: float = PAILike.single_gpu
     shrink: float = 1.0
+    tail: float = 1.0
 
     def __post_init__(self) -> None:
         whole(self.jobs, "Trace.jobs", 5)
         at_least(self.shrink, "Trace.shrink", 0.0, InvalidOption, strict=True)
+        at_least(self.tail, "Trace.tail", 0.0, InvalidOption, strict=True)
         PAILike(single_gpu=self.single_gpu)  # raises for a share outside [0, 1]
 
     @property
@@ -119,6 +123,9 @@ class DrawnTrace:
 def draw_trace(trace: RecurringTrace, seed: int) -> DrawnTrace:
     """The trace for this seed; the last trace is cached, since many systems run on it."""
     table = PAILike(single_gpu=trace.single_gpu).table(trace.jobs, seed)
+    if trace.tail != 1.0:
+        median = table["duration"].median()
+        table["duration"] = median * (table["duration"] / median) ** trace.tail
     table[["arrival", "duration"]] *= trace.shrink
     cluster = find_instance(trace.cluster).cluster
     drawn = GroupNetworks.drawn(table, _catalogue(cluster), cluster, seed=seed)
@@ -174,6 +181,9 @@ class Recurring:
         Number of later jobs before the first simulated one.
     rate:
         Factor of the arrival rate.
+    load:
+        Arrivals are scaled so that the jobs' GPU-seconds, each on the fewest servers, are this fraction of the
+        GPU-seconds from the first arrival to the last; None: by ``rate`` alone.
     servers:
         Number of servers of the trace's cluster to use; None: all.
     nic_gbps:
@@ -197,6 +207,7 @@ class Recurring:
     nic_gbps: float | None = None
     wrong: float = 0.0
     name: str = "pai-like"
+    load: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.trace, Mapping):
@@ -207,8 +218,9 @@ class Recurring:
         at_least(self.rate, "Recurring.rate", 0.0, InvalidOption, strict=True)
         if at_least(self.wrong, "Recurring.wrong", 0.0, InvalidOption) > 1:
             raise InvalidOption(f"is {self.wrong!r}; it must be at most 1", "Recurring.wrong")
-        if self.nic_gbps is not None:
-            at_least(self.nic_gbps, "Recurring.nic_gbps", 0.0, InvalidOption, strict=True)
+        for key in ("nic_gbps", "load"):
+            if getattr(self, key) is not None:
+                at_least(getattr(self, key), f"Recurring.{key}", 0.0, InvalidOption, strict=True)
         if self.servers is not None:
             whole(self.servers, "Recurring.servers", 1, len(find_instance(self.trace.cluster).cluster.servers))
         if self.skip + self.jobs > (later := self.trace.jobs - self.trace.past):
@@ -226,9 +238,14 @@ class Recurring:
         """The jobs for this seed, from the arrival of the first one."""
         drawn = draw_trace(self.trace, seed)
         rows = drawn.later.iloc[self.skip : self.skip + self.jobs]
-        jobs = drawn.networks.jobs(rows.assign(arrival=rows["arrival"] / self.rate))
         cluster = find_instance(self.trace.cluster).cluster
         servers = cluster.servers[: self.servers]
+        jobs = drawn.networks.jobs(rows.assign(arrival=rows["arrival"] / self.rate))
+        if self.load is not None:
+            offered = sum(job.demand * job.work * drawn.networks.of[str(job.group)][1] for job in jobs)
+            gpus, span = sum(sum(server.gpus.values()) for server in servers), jobs[-1].arrival - jobs[0].arrival
+            factor = offered / (self.load * gpus * span) if span > 0 else 1.0
+            jobs = tuple(replace(job, arrival=job.arrival * factor) for job in jobs)
         if self.nic_gbps is not None:
             servers = tuple(replace(server, nic_bytes_per_s=self.nic_gbps * 1e9 / 8) for server in servers)
         source = f"{self.trace}: {self.jobs} jobs after {self.skip} that come after the past, seed {seed}"

@@ -11,12 +11,14 @@ from typer import Argument, Option
 
 from hetopt.checks import counted, lookup
 from hetopt.cli.options import AsJson, CheckpointEvery, Parallel, check_interval, listed
+from hetopt.errors import InvalidOption
 from hetopt.presentation import console
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from hetopt.experiments.run_store import RunKey
+    from hetopt.proofs.evaluations.claim_maps import ClaimMaps
     from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart
 
 PAPERS = ("fft", "oef", "hadar", "asrpt")
@@ -36,6 +38,13 @@ def evaluation_of(paper: str) -> Evaluation:
     return found
 
 
+def maps_of(paper: str) -> ClaimMaps:
+    """The maps of a paper by its lower-case name."""
+    from hetopt.proofs.evaluations.headline_maps import MAPS
+
+    return MAPS[paper]
+
+
 def reproduce(
     paper: Annotated[str, Argument(help="fft, oef, hadar or asrpt.", autocompletion=lambda: PAPERS)],
     scale: Annotated[float, Option(help="Fraction of the paper's number of jobs, above 0, at most 1.")] = 0.05,
@@ -47,12 +56,17 @@ def reproduce(
     jobs: Parallel = 1,
     checkpoint_every: CheckpointEvery = 60.0,
     listing: Annotated[bool, Option("--list/--no-list", help="List the parts, without running them.")] = False,
+    maps: Annotated[
+        bool, Option("--map/--no-map", help="Map where the headline claims hold, instead of the evaluation.")
+    ] = False,
+    map_jobs: Annotated[int | None, Option(help="Number of jobs at each point of the maps.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Repeat the evaluation of a paper, and print our numbers next to the claimed ones.
 
     Results in the folder are reused, and an interrupted run continues when the command is repeated.
-    `hetopt report FOLDER/PART` makes a page of a part.
+    `hetopt report FOLDER/PART` makes a page of a part. With --map the systems run at many loads, demands, lengths,
+    networks, rounds and errors, and a page maps where each headline claim holds, with a sentence for each.
     """
     from hetopt.cli.arguments import stopped
     from hetopt.data.saving import check_folder
@@ -65,13 +79,19 @@ def reproduce(
     check_interval(checkpoint_every)
     evaluation = evaluation_of(paper)
     names = None if parts is None else listed(parts, "--parts")
-    chosen = evaluation.chosen(EvaluationScale(scale, seeds), names)
+    if map_jobs is not None and not maps:
+        raise InvalidOption("is the number of jobs of maps; give --map, too", "--map-jobs")
+    if names is not None and maps:
+        raise InvalidOption("are of the evaluation; maps have none", "--parts")
+    own = maps_of(paper) if maps else None
+    scaled = EvaluationScale(scale, seeds)
+    chosen = evaluation.chosen(scaled, names) if own is None else own.parts(seeds, map_jobs)
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
     if listing:
         rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]
         terminal_tables.show(table_of(["part", Column("runs"), "what it repeats"], rows, f"{evaluation.paper}: parts"))
         return
-    folder = out or Path(f"reproduce-{paper}")
+    folder = out or Path(f"reproduce-{paper}-map" if maps else f"reproduce-{paper}")
     check_folder(folder)
     try:
         with shown_runs("reproduce", _missing(chosen, folder), jobs, _seconds(chosen, folder)) as work:
@@ -80,6 +100,9 @@ def reproduce(
             )
     except KeyboardInterrupt:
         raise stopped(len(_missing(chosen, folder)), sum(runs.values()), folder) from None
+    if own is not None:
+        _show_maps(own, own.table(stores), folder, seeds, own.jobs if map_jobs is None else map_jobs, as_json)
+        return
     table = evaluation.compared(chosen, stores)
     if as_json:
         console.print_json(table)
@@ -88,6 +111,22 @@ def reproduce(
     title = f"{evaluation.paper}: {size}, {counted(seeds, 'seed')}"
     show(table, title, evaluation.common_reason)
     print(f"runs: {folder}")
+
+
+def _show_maps(maps: ClaimMaps, table: pd.DataFrame, folder: Path, seeds: int, jobs: int, as_json: bool) -> None:
+    """Write the page, and print the sentences and where it is."""
+    from hetopt.presentation import terminal_tables
+    from hetopt.proofs.evaluations import map_page
+
+    path = map_page.write(maps, table, folder, seeds=seeds, jobs=jobs, versions=console.versions())
+    if as_json:
+        console.print_json(table)
+        return
+    for number, found in map_page.sentences(maps, table).items():
+        terminal_tables.print_text(f"{maps.paper}: {maps.headlines[number].title}")
+        for text in found:
+            terminal_tables.print_text(f"- {text}")
+    print(f"page: {path}")
 
 
 def _missing(parts: Sequence[EvaluationPart], folder: Path) -> list[RunKey]:
