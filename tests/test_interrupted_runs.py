@@ -231,6 +231,24 @@ def test_lines_name_what_is_done_and_what_runs(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == ""
 
 
+def test_done_runs_count_before_predictions_of_others() -> None:
+    """A run that has only begun may be predicted badly; a system without a done run has nothing better."""
+    runs = RunsProgress([A, B, C], 1)
+    runs.update(A, record(A, 2.0))
+    runs.update(C, half(600.0))
+    assert runs.remaining == 2.0 + 600.0, "B is of the system of A"
+    runs.update(B, half(900.0))
+    assert runs.remaining == 900.0 + 600.0
+
+
+def test_a_line_names_only_some_of_many() -> None:
+    keys = [RunKey(f"trace-{i}", "a", 0) for i in range(7)]
+    work = RunsWork("simulate", RunsProgress(keys, clock=lambda: 0.0))
+    for key in keys[:6]:
+        work.update(key, record(key, 1.0))
+    assert work.line().endswith(f"done: {', '.join(map(str, keys[:4]))}, 2 more")
+
+
 def test_hours_are_announced_once(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
     work = RunsWork("simulate", RunsProgress([A, B, C], 2, clock=lambda: now[0]))

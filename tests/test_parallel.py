@@ -81,15 +81,16 @@ def test_tasks_that_were_not_sent_to_a_worker_yet_end_in_silence(monkeypatch: py
     from joblib.externals.loky import process_executor
 
     manager = process_executor._ExecutorManagerThread
-    send, sent, errors = manager.add_call_item_to_queue, list[int](), list[object]()
+    send, sent, errors = manager.add_call_item_to_queue, set[threading.Thread](), list[object]()
 
     def send_the_first(self: Any) -> None:
         if self.executor_flags.shutdown:
             send(self)
-        elif not sent and not self.work_ids_queue.empty():
-            sent.append(self.work_ids_queue.get())
+        elif self not in sent and not self.work_ids_queue.empty():  # the manager of an earlier pool may still end
+            sent.add(self)
+            first = self.work_ids_queue.get()
             rest, self.work_ids_queue = self.work_ids_queue, queue.Queue()
-            self.work_ids_queue.put(sent[0])
+            self.work_ids_queue.put(first)
             send(self)
             self.work_ids_queue = rest
 

@@ -20,8 +20,9 @@ ProgressCallback: TypeAlias = Callable[[RunKey, SimulationProgress | RunRecord |
 class RunsProgress:
     """Progress of a number of runs, in one process or several.
 
-    The time of a run that has not begun is predicted from the runs with a known or predicted time: the mean over those
-    of the same system on the same workload; if there are none, over those of the same system; else over all.
+    The time of a run that has not begun is the mean over the done runs of the same system on the same workload; if
+    there are none, over those of the same system; then the mean of the predictions for running ones of the same system;
+    then over all done, and all running ones.
 
     Parameters
     ----------
@@ -82,30 +83,44 @@ class RunsProgress:
         The seconds of all runs divided by the processes, but at least those of the longest run.
         """
         running = dict(self.running)
-        known = {key: seconds for key, seconds in (self.earlier | self.done).items() if seconds is not None}
-        known |= {key: now.seconds + now.remaining for key, now in running.items() if now.remaining is not None}
+        done = {key: seconds for key, seconds in (self.earlier | self.done).items() if seconds is not None}
+        begun = {key: now.seconds + now.remaining for key, now in running.items() if now.remaining is not None}
+        ways: tuple[tuple[Callable[[RunKey], object], dict[object, float]], ...] = tuple(
+            (alike, _means(known, alike))
+            for known, alike in ((done, _case), (done, _system), (begun, _system), (done, _any), (begun, _any))
+        )
         left = []
         for key in self.runs:
             if key in self.done:
                 continue
             now = running.get(key)
-            seconds = now.remaining if now is not None and now.remaining is not None else _mean_of_similar(key, known)
+            seconds = None if now is None else now.remaining
+            if seconds is None:
+                seconds = next((means[alike(key)] for alike, means in ways if alike(key) in means), None)
             if seconds is None:
                 return None
             left.append(seconds)
         return max(sum(left) / self.processes, max(left)) if left else 0.0
 
 
-def _mean_of_similar(key: RunKey, known: Mapping[RunKey, float]) -> float | None:
-    """The mean time of the known runs that are most similar; None if there are none."""
-    for alike in (
-        lambda other: (other.workload, other.system) == (key.workload, key.system),
-        lambda other: other.system == key.system,
-        lambda _: True,
-    ):
-        if seconds := [value for other, value in known.items() if alike(other)]:
-            return sum(seconds) / len(seconds)
+def _case(key: RunKey) -> object:
+    return key.workload, key.system
+
+
+def _system(key: RunKey) -> object:
+    return key.system
+
+
+def _any(_: RunKey) -> object:
     return None
+
+
+def _means(known: Mapping[RunKey, float], alike: Callable[[RunKey], object]) -> dict[object, float]:
+    """The mean of the known runs that are alike."""
+    groups: dict[object, list[float]] = {}
+    for key, seconds in known.items():
+        groups.setdefault(alike(key), []).append(seconds)
+    return {group: sum(values) / len(values) for group, values in groups.items()}
 
 
 @dataclass(frozen=True)

@@ -64,10 +64,10 @@ WARNING_SECONDS = 3600.0
 """Commands that take at least this time are announced."""
 
 PACE_SECONDS = 20.0
-"""Wall-clock time after which the pace of runs is taken for known."""
+"""Wall-clock time after which the pace of runs is taken for known, and between two looks at it."""
 
 SHOWN = 4
-"""Most running simulations in a line."""
+"""Most running simulations in a line, and most that are done since the last line."""
 
 
 class RunsWork:
@@ -78,7 +78,7 @@ class RunsWork:
 
     def __init__(self, what: str, runs: RunsProgress) -> None:
         self.what, self.runs = what, runs
-        self._announced = False
+        self._announced, self._next_check = False, PACE_SECONDS
         self._named = 0
         remaining = runs.remaining
         if remaining is not None and remaining >= WARNING_SECONDS:
@@ -87,7 +87,10 @@ class RunsWork:
     def update(self, key: RunKey, now: SimulationProgress | RunRecord | None) -> None:
         """The progress of a run, as a :data:`~hetopt.experiments.run_progress.ProgressCallback`."""
         self.runs.update(key, now)
-        remaining = self.runs.remaining if self.runs.seconds >= PACE_SECONDS else None
+        if self._announced or self.runs.seconds < self._next_check:
+            return
+        self._next_check = self.runs.seconds + PACE_SECONDS
+        remaining = self.runs.remaining
         if remaining is not None and remaining >= WARNING_SECONDS:
             self._announce(remaining, "at the present pace")
 
@@ -119,7 +122,8 @@ class RunsWork:
         """The state in words, with the runs that are done since the last call."""
         new = [str(key) for key in list(self.runs.done)[self._named :]]
         self._named += len(new)
-        done = [f"done: {', '.join(new)}"] if new else []
+        more = [f"{len(new) - SHOWN} more"] if len(new) > SHOWN else []
+        done = [f"done: {', '.join([*new[:SHOWN], *more])}"] if new else []
         return "; ".join([self._head(), *done, *self._running()])
 
     def __rich__(self) -> RenderableType:
