@@ -47,10 +47,10 @@ def test_a_planted_region_is_described_exactly(a: float, above: bool, b: float, 
     table = table_of(inside if wins else ~inside)
     found = region(table, (A, B))
     assert found.right == found.points == len(GRID)
-    told = pd.Series(True, index=table.index)
+    described = pd.Series(True, index=table.index)
     for condition in found.conditions:
-        told &= condition.holds(table)
-    assert (told == (table["ratio"] < 1) if found.winning else told == (table["ratio"] >= 1)).all()
+        described &= condition.holds(table)
+    assert (described == (table["ratio"] < 1) if found.winning else described == (table["ratio"] >= 1)).all()
     planted = int(a > 1 if above else a < 3) + int(b > 1 if over else b < 3)
     assert len(found.conditions) <= planted
 

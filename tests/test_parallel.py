@@ -81,16 +81,15 @@ def test_tasks_that_were_not_sent_to_a_worker_yet_end_in_silence(monkeypatch: py
     from joblib.externals.loky import process_executor
 
     manager = process_executor._ExecutorManagerThread
-    send, sent, errors = manager.add_call_item_to_queue, set[threading.Thread](), list[object]()
+    send, sent, errors = manager.add_call_item_to_queue, list[int](), list[object]()
 
     def send_the_first(self: Any) -> None:
         if self.executor_flags.shutdown:
             send(self)
-        elif self not in sent and not self.work_ids_queue.empty():  # the manager of an earlier pool may still end
-            sent.add(self)
-            first = self.work_ids_queue.get()
+        elif not sent and not self.work_ids_queue.empty():
+            sent.append(self.work_ids_queue.get())
             rest, self.work_ids_queue = self.work_ids_queue, queue.Queue()
-            self.work_ids_queue.put(first)
+            self.work_ids_queue.put(sent[0])
             send(self)
             self.work_ids_queue = rest
 
@@ -101,9 +100,11 @@ def test_tasks_that_were_not_sent_to_a_worker_yet_end_in_silence(monkeypatch: py
     results = run_parallel(time.sleep, [(0,), (600,), (600,), (600,)], 2)
     assert next(results) == ((0,), None)
     if end == "interrupted":
+        usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             next(results)
+        signal.signal(signal.SIGINT, usual)
     results.close()
     until(lambda: not set(workers()) - before, "they have ended")
     assert not errors

@@ -83,9 +83,9 @@ def _fairness(log: Log, instance: Instance, name: str) -> dict[str, float]:
 
 def _gaps(log: Log, instance: Instance) -> dict[str, float]:
     table, jobs = idle_gaps(log, instance), job_times(log, instance)
-    if not len(jobs.names):
+    whole = log.capacity * (jobs.end - max(instance.time, jobs.arrival.min(initial=np.inf)))
+    if not whole > 0:  # no jobs, or nothing ran yet
         return dict.fromkeys(GAPS, np.nan)
-    whole = log.capacity * (jobs.end - max(instance.time, jobs.arrival.min()))
     left, decided = table["gpu_seconds"].sum() / whole, table["decided"].sum() / whole
     return dict(zip(GAPS, (left, decided, len(table), (table["end"] - table["start"]).max()), strict=True))
 
