@@ -77,7 +77,8 @@ def _own_files(first: str) -> list[Path]:
             continue
         found[module] = Path(spec.origin)
         package = module if spec.submodule_search_locations else module.rpartition(".")[0]
-        ahead += _imported(found[module], package)
+        if found[module].suffix == ".py":
+            ahead += _imported(found[module].absolute(), _file_state(found[module]), package)
     return [found[module] for module in sorted(found)]
 
 
@@ -97,17 +98,18 @@ def _spec(module: str) -> Any:
     return spec if spec is not None and spec.has_location else None
 
 
-def _imported(file: Path, package: str) -> Iterator[str]:
-    """Modules that a Python file imports, and imported names that may be modules; none for other files."""
-    if file.suffix != ".py":
-        return
+@lru_cache(maxsize=256)
+def _imported(file: Path, _state: tuple[int, int], package: str) -> tuple[str, ...]:
+    """Modules that a Python file imports, and imported names that may be modules."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found += (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            yield from (base, *(f"{base}.{name.name}" for name in node.names)) if base else ()
+            if base := ".".join([*above, *([node.module] if node.module else [])]):
+                found += (base, *(f"{base}.{name.name}" for name in node.names))
+    return tuple(found)
 
 
 def _digest_of_all(files: Sequence[Path]) -> str:
@@ -119,12 +121,17 @@ def _digest_of_all(files: Sequence[Path]) -> str:
 
 
 def _digest_of(path: Path) -> str:
-    state = os.stat(path)
-    return _digest(path.absolute(), (state.st_mtime_ns, state.st_size))
+    return _digest(path.absolute(), _file_state(path))
+
+
+def _file_state(path: Path) -> tuple[int, int]:
+    """Modification time and size; what is cached of a file holds while they are the same."""
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size
 
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, _state: tuple[int, int]) -> str:
-    """Digest of a file; cached while its modification time and size are the same."""
+    """Digest of a file."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()[:DIGITS]
