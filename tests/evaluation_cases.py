@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from hetopt.experiments.run_store import RunStore
-from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart, Stores
+from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart, Stores, run_parts
 
 
 class Made(NamedTuple):
@@ -23,5 +23,5 @@ class Made(NamedTuple):
     @classmethod
     def of(cls, evaluation: Evaluation, parts: Sequence[EvaluationPart], folder: Path) -> Made:
         """These parts of the evaluation, run and compared."""
-        stores = evaluation.run(tuple(parts), RunStore(folder))
+        stores = run_parts(tuple(parts), RunStore(folder))
         return cls(folder, tuple(parts), stores, evaluation.compared(tuple(parts), stores))

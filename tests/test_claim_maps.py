@@ -18,8 +18,7 @@ from refused import refused
 from hetopt.errors import InvalidOption
 from hetopt.experiments.experiment import Experiment
 from hetopt.experiments.run_store import RunStore
-from hetopt.proofs.evaluations import map_page, reproduce_command
-from hetopt.proofs.evaluations.asrpt_evaluation import EVALUATION
+from hetopt.proofs.evaluations import map_page
 from hetopt.proofs.evaluations.claim_maps import ClaimMaps, Condition, MapAxis, Point, point_name, region, sentence
 from hetopt.proofs.evaluations.headline_maps import ASRPT, LOAD, MAPS, SINGLE
 from hetopt.proofs.evaluations.recurring import Recurring, RecurringTrace, draw_trace
@@ -60,14 +59,20 @@ def test_sentences_by_hand() -> None:
     line = pd.DataFrame({"a": LINE.values, "ratio": [0.5, 0.8, 1.5, 1.2]})
     found = region(line, (LINE,))
     assert found.conditions == (Condition(LINE, 2.0, at_least=False),)
-    text = "A-SRPT beats the best baseline when a is at most 2, and loses otherwise: true of 4 of 4 points"
+    text = "A-SRPT beats the best baseline when a is at most 2, but not otherwise: true of 4 of 4 points"
     assert sentence(headline, "", found) == f"{text}; ratio 0.50 to 1.50."
     for ratios, expected in (
-        ([0.5, 0.5, 0.5, 0.5], "A-SRPT beats the best baseline at every point; ratio 0.50 to 0.50."),
-        ([2.0, 2.0, 2.0, math.nan], "A-SRPT loses to the best baseline at every point; ratio 2.00 to 2.00."),
+        ([0.5, 0.5, 0.5, 0.5], "A-SRPT beats the best baseline at any point; ratio 0.50 to 0.50."),
+        ([2.0, 2.0, 2.0, math.nan], "A-SRPT does not beat the best baseline at any point; ratio 2.00 to 2.00."),
+        ([1.0, 1.0, 1.0, 1.0], "A-SRPT does not beat the best baseline at any point; ratio 1.00 to 1.00."),
+        ([math.nan] * 4, "A-SRPT and the best baseline: no ratio is known."),
         (
             [0.5, 2.0, 0.5, 0.5],
-            "A-SRPT beats the best baseline at 3 of 4 points, and loses at the others; ratio 0.50 to 2.00.",
+            "A-SRPT beats the best baseline at 3 of 4 points, but not at the others; ratio 0.50 to 2.00.",
+        ),
+        (
+            [0.5, 2.0, 2.0, 2.0],
+            "A-SRPT beats the best baseline when a is 1, but not otherwise: true of 4 of 4 points; ratio 0.50 to 2.00.",
         ),
     ):
         assert sentence(headline, "", region(line.assign(ratio=ratios), (LINE,))) == expected
@@ -77,7 +82,7 @@ def test_sentences_by_hand() -> None:
 def small() -> ClaimMaps:
     """One load, two shares of one-GPU jobs, and the baselines of one reading."""
     load, (headline,) = replace(LOAD, values=(1.1,)), ASRPT.headlines
-    others = (replace(SINGLE, values=(0.0, 0.7)), *(replace(axis, values=(axis.usual,)) for axis in ASRPT.others[1:]))
+    varied = (replace(SINGLE, values=(0.0, 0.7)), *(replace(axis, values=(axis.usual,)) for axis in ASRPT.varied[1:]))
     name, reading = next(iter(headline.readings.items()))
     kept = {reading.ours, *reading.others}
 
@@ -86,7 +91,7 @@ def small() -> ClaimMaps:
         return replace(whole, systems=tuple(system for system in whole.systems if system.label in kept))
 
     headlines = (replace(headline, readings={name: reading}),)
-    return replace(ASRPT, load=load, others=others, headlines=headlines, experiment=fewer)
+    return replace(ASRPT, load=load, varied=varied, headlines=headlines, experiment=fewer, jobs=25)
 
 
 def test_ratios_are_those_of_the_stored_runs(
@@ -99,15 +104,10 @@ def test_ratios_are_those_of_the_stored_runs(
     table, (headline,) = pd.read_csv(tmp_path / "m" / "maps.csv"), small.headlines
     assert len(table) == 2
     assert set(table["headline"]) == {headline.title}
-    parts = {part.name: RunStore(tmp_path / "m" / part.name) for part in small.parts(2, 25)}
-    for row in table.to_dict("records"):
-        name = next(
-            name
-            for point in small.points()
-            if all(row[k] == v for k, v in point.items())
-            for name in [point_name(point)]
-        )
-        reading, runs = headline.readings[row["reading"]], parts[name].table()
+    parts = {part.name: RunStore(tmp_path / "m" / part.name) for part in small.parts(2)}
+    for point in small.points():
+        (row,) = table[(table[list(point)] == pd.Series(point)).all(axis=1)].to_dict("records")
+        reading, runs = headline.readings[row["reading"]], parts[point_name(point)].table()
         each = []
         for _, own in runs.groupby("seed"):
             total = own.set_index("system")["total_flow"]
@@ -115,7 +115,7 @@ def test_ratios_are_those_of_the_stored_runs(
         assert row["ratio"] == pytest.approx(math.sqrt(each[0] * each[1]))
         assert [row["low"], row["high"]] == pytest.approx(sorted(each))
     page = (tmp_path / "m" / "maps.html").read_text()
-    for text in map_page.sentences(small, small.table(parts))[0]:
+    for text in map_page.sentences(small, small.table(parts))[headline.title]:
         assert text.split(";")[0] in page
         assert text.split(":")[0][:60] in " ".join(output.split())
     code, output, _ = run(*command, "--json")
@@ -123,22 +123,22 @@ def test_ratios_are_those_of_the_stored_runs(
 
 
 @pytest.mark.parametrize("paper", MAPS)
-def test_every_point_has_its_load_and_share(paper: str) -> None:
+def test_points_are_distinct_and_the_first_has_its_load(paper: str) -> None:
     maps = MAPS[paper]
     points = list(maps.points())
     assert len(points) == len({point_name(point) for point in points})
-    assert len(points) == len(maps.load.values) * (1 + sum(len(axis.values) - 1 for axis in maps.others))
+    assert len(points) == len(maps.load.values) * (1 + sum(len(axis.values) - 1 for axis in maps.varied))
     for headline in maps.headlines:
         labels = {system.label for system in maps.parts()[0].experiment.systems}
         assert {label for own in headline.readings.values() for label in (own.ours, *own.others)} <= labels
         assert list(headline.printed) == sorted(headline.printed)
-    part = maps.parts(1, 60)[0]
+    part = replace(maps, jobs=60).parts()[0]
     part.experiment.check()
     (workload,) = part.experiment.workloads
     instance = workload.instance(0)
     if isinstance(workload, Recurring):
-        networks = draw_trace(workload.trace, 0).networks.of
-        offered = sum(job.demand * job.work * networks[str(job.group)][1] for job in instance.jobs)
+        seconds = draw_trace(workload.trace, 0).networks.seconds
+        offered = sum(job.demand * job.work * seconds(job) for job in instance.jobs)
         gpus = sum(instance.cluster.capacity.values())
         load = offered / (gpus * (instance.jobs[-1].arrival - instance.jobs[0].arrival))
     else:
@@ -153,11 +153,15 @@ def test_tails_keep_the_median_and_stretch_the_rest() -> None:
 
 
 def test_options_that_exclude_each_other_are_refused(run: Run, tmp_path: Path) -> None:
-    for options, key in ((["--map-jobs", "30"], "--map-jobs"), (["--map", "--parts", "testbed"], "--parts")):
+    for options, key in (
+        (["--map-jobs", "30"], "--map-jobs"),
+        (["--map", "--map-jobs", "5"], "--map-jobs"),
+        (["--map", "--parts", "testbed"], "--parts"),
+        (["--map", "--scale", "0.5"], "--scale"),
+    ):
         code, _, problem = run("reproduce", "asrpt", "--out", str(tmp_path), *options)
         assert code == 2
         assert key in problem
-    with refused(InvalidOption, "map-jobs"):
-        ASRPT.parts(1, 5)
-    assert reproduce_command.maps_of("asrpt") is ASRPT
-    assert EVALUATION.paper == ASRPT.paper
+    for options in ({"rate": 2.0}, {"jobs": 1}):
+        with refused(InvalidOption, "Recurring.load"):
+            Recurring(**{"jobs": 5, "trace": RecurringTrace(50), "load": 0.5, **options})

@@ -97,7 +97,7 @@ def test_the_testbed_has_room_for_all() -> None:
     plain = PAILike().table(400, seed=0).iloc[320:360]
     assert [job.arrival for job in jobs] == (plain["arrival"] / 8).tolist()
     assert all(job.demand <= 14 and job.memory_bytes <= 12e9 and set(job.throughput) == {"vGPU"} for job in jobs)
-    least = [draw_trace(small, 0).networks.of[str(job.group)][1] for job in jobs]
+    least = [draw_trace(small, 0).networks.seconds(job) for job in jobs]
     assert [job.work for job in jobs] == [
         max(1.0, d / 8 / s) for d, s in zip(plain["duration"].tolist(), least, strict=True)
     ]

@@ -23,7 +23,7 @@ from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_store import ADDED, KINDS, TABLES, RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.metrics.overall import summary
-from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationPart
+from hetopt.proofs.evaluations.evaluation import EvaluationPart, run_parts
 from hetopt.simulation.progress import SimulationProgress
 
 SMALL = TraceWorkload("gavel-like", "hadar/cluster60", count=12)
@@ -260,7 +260,7 @@ def test_a_failing_policy_does_not_keep_an_evaluation_from_its_other_parts(tmp_p
         for name, system in (("first", f"{__name__}:broken"), ("second", "srtf"))
     )
     with pytest.raises(PolicyFailed, match="KeyError"):
-        Evaluation("FFT", lambda _: parts).run(parts, RunStore(tmp_path))
+        run_parts(parts, RunStore(tmp_path))
     assert [run.key.system for run in RunStore(tmp_path / "second")] == ["srtf"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from left_processes import children, command
 from waiting import PATIENCE, until
 
-from hetopt.errors import OtherCheckpoint
+from hetopt.errors import OtherCheckpoint, PolicyFailed
 from hetopt.experiments.experiment import CHECKPOINT, PROGRESS, Experiment, RunSpec, SystemVariant
 from hetopt.experiments.run_progress import ProgressFile, RunsProgress
 from hetopt.experiments.run_store import TABLES, RunKey, RunRecord, RunStore, read_table
@@ -153,12 +153,10 @@ def test_the_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
 def test_a_run_whose_policy_fails_leaves_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(self: RunSpec, *_: object) -> object:
         (tmp_path / self.key.folder() / CHECKPOINT).touch()
-        from hetopt.errors import PolicyFailed
-
         raise PolicyFailed("it fails")
 
     monkeypatch.setattr(RunSpec, "run", run)
-    with pytest.raises(Exception, match="it fails"):
+    with pytest.raises(PolicyFailed, match="it fails"):
         ONE.run(RunStore(tmp_path))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

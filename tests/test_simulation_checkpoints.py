@@ -190,7 +190,7 @@ def test_a_state_that_cannot_be_pickled_is_reported_once(tmp_path: Path) -> None
     with pytest.warns(CheckpointWarning) as caught:
         log = simulate(Unpicklable(), fig_2(), checkpoint=Checkpoints(path, 0.0))
     assert [str(one.message) for one in caught] == [
-        "the state of the simulation cannot be pickled (cannot pickle 'generator' object); the simulation continues "
+        "the state of the simulation cannot be pickled (cannot pickle 'generator' object); it continues "
         "without new checkpoints"
     ]
     assert_same(simulate(Unpicklable(), fig_2()), log)

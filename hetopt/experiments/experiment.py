@@ -19,8 +19,8 @@ from hetopt.errors import (
     InvalidFormulation,
     InvalidInstance,
     InvalidOption,
-    OtherCheckpoint,
     PolicyFailed,
+    UnusableFile,
 )
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
@@ -187,7 +187,7 @@ class Experiment:
         Raises
         ------
         UnknownName, InvalidOption, UnusableFile, InvalidInstance
-            An invalid system, trace or folder; nothing of that run is stored.
+            An invalid system, trace, folder or checkpoint; nothing of that run is stored.
         OtherCheckpoint
             The checkpoint of a run is one with other settings.
         PolicyFailed
@@ -201,10 +201,15 @@ class Experiment:
         files = {spec.key: ProgressFile(folder / spec.key.folder() / PROGRESS) for spec in specs}
         for file in files.values():
             file.remove()
-        if jobs == 1:
-            tasks = [(spec, folder, checkpoint_every, _report_of(spec.key, watch)) for spec in specs]
-        else:  # a callback cannot be sent to other processes
-            tasks = [(spec, folder, checkpoint_every, files[spec.key].write) for spec in specs]
+
+        def report(key: RunKey) -> ProgressFunction | None:
+            if watch is None:
+                return None
+            return (
+                partial(watch, key) if jobs == 1 else files[key].write
+            )  # a callback cannot be sent to other processes
+
+        tasks = [(spec, folder, checkpoint_every, report(spec.key)) for spec in specs]
         polled = nullcontext() if jobs == 1 or watch is None else _polled(files, watch)
         with polled, closing(run_parallel(_run, tasks, jobs)) as results:
             for (spec, *_), result in results:
@@ -223,10 +228,6 @@ class Experiment:
             more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
             raise PolicyFailed(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
         return records
-
-
-def _report_of(key: RunKey, watch: ProgressCallback | None) -> ProgressFunction | None:
-    return None if watch is None else partial(watch, key)
 
 
 @contextmanager
@@ -282,7 +283,7 @@ class RunSpec:
             "seed": self.seed,
             "world": self.environment.changed(),
             "until": self.until,
-            "job_window": None if self.job_window is None else list(self.job_window),
+            "job_window": self.job_window,
         }
 
     def run(self, report: ProgressFunction | None = None, checkpoints: Checkpoints | None = None) -> RunResult:
@@ -299,8 +300,8 @@ class RunSpec:
         ------
         PolicyFailed
             The policy failed, gave a plan that cannot be carried out, found no solution, or made no progress.
-        OtherCheckpoint
-            The checkpoint is one with other settings.
+        OtherCheckpoint, UnusableFile
+            The checkpoint is one with other settings, or cannot be read or written.
         InvalidOption
             The jobs of ``job_window`` do not exist.
         """
@@ -340,7 +341,7 @@ class RunSpec:
             )
         except REFUSALS as problem:
             return replace(record, seconds=seconds, refused=" ".join(problem.reason.split())), None
-        except OtherCheckpoint:
+        except UnusableFile:  # of checkpoints
             raise
         except HetoptError as problem:
             raise PolicyFailed(f"{self.key}: {problem}") from problem

@@ -11,8 +11,7 @@ import pandas as pd
 
 from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
-from hetopt.metrics.log_reading import JobTimes, counted_times
-from hetopt.metrics.step_functions import merged
+from hetopt.metrics.log_reading import counted_times, held_intervals
 from hetopt.simulation.log import Log
 
 
@@ -49,7 +48,9 @@ def completion(log: Log, instance: Instance) -> pd.DataFrame:
         (start), queueing (starvation) lasts until the end of the log. GPUs held before its beginning are unknown.
     """
     jobs = counted_times(log, instance)
-    stay, held = jobs.leaves - jobs.arrival, _held(log, jobs)
+    stay = jobs.leaves - jobs.arrival
+    who, starts, ends = held_intervals(log, jobs.names)
+    held = np.bincount(who, weights=ends - starts, minlength=len(jobs.names)).astype(float)
     return pd.DataFrame(
         {
             "arrival": jobs.arrival,
@@ -62,16 +63,6 @@ def completion(log: Log, instance: Instance) -> pd.DataFrame:
         },
         index=jobs.names,
     )
-
-
-def _held(log: Log, jobs: JobTimes) -> Floats:
-    """(n,) seconds with GPUs; simultaneous copies count once."""
-    who = jobs.names.get_indexer(pd.Index(log.spans["job"]))
-    begins, ends = log.spans["start"].to_numpy(dtype=float), log.spans["end"].to_numpy(dtype=float)
-    here = who >= 0
-    own, begins, ends = merged(who[here], begins[here], ends[here])
-    held: Floats = np.bincount(own, weights=ends - begins, minlength=len(jobs.names)).astype(float)
-    return held
 
 
 def jct(log: Log, instance: Instance) -> pd.Series[float]:

@@ -6,20 +6,22 @@ round.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from hetopt.data.array_types import Floats, Positions
+from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
-from hetopt.errors import MetricUnavailable
-from hetopt.metrics.log_reading import JobTimes, by_type, job_times
-from hetopt.metrics.step_functions import merged, step_sums
+from hetopt.errors import InvalidInstance, MetricUnavailable
+from hetopt.metrics.log_reading import JobTimes, by_type, held_intervals, job_times
+from hetopt.metrics.step_functions import step_sums
 from hetopt.simulation.log import Log
 from hetopt.tolerances import EQUAL
 
 
 def idle_gaps(log: Log, instance: Instance) -> pd.DataFrame:
-    """The longest intervals in which, at each moment, a waiting gang fits on the idle GPUs of one type.
+    """The maximal intervals in which, at each moment, a waiting gang fits on the idle GPUs of one type.
 
     A job waits while it is present and holds no GPUs; also while it is profiled. It fits on a type that it can use and
     that has as many idle GPUs as it demands, on whatever servers. GPUs of a server are not idle from its event ``down``
@@ -36,8 +38,11 @@ def idle_gaps(log: Log, instance: Instance) -> pd.DataFrame:
     ------
     MetricUnavailable
         The log does not have the division of gangs among GPU types.
+    InvalidInstance
+        An event is about a server that the cluster does not have.
     """
     jobs, split = job_times(log, instance), by_type(log, instance)
+    jobs = replace(jobs, arrival=np.maximum(jobs.arrival, instance.time))  # what came before the log is unknown
     if np.isnan(split).any():
         raise MetricUnavailable("the log does not have the division of gangs among GPU types, so idle GPUs are unknown")
     spans = log.spans[["start", "end"]].to_numpy(dtype=float)
@@ -68,7 +73,7 @@ def idle_gaps(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def _steps(times: Floats, begins: Floats, ends: Floats, values: Floats) -> Floats:
-    """(m, k) sums of (n, k) values, each of which holds from its begin to its end, from each of the times on."""
+    """(m, k) sums of (n, k) values, each of which holds from its start to its end, from each of the times on."""
     first, last = np.searchsorted(times, begins), np.searchsorted(times, ends)
     return np.stack([step_sums(first, last, column, len(times)) for column in values.T], axis=1)
 
@@ -78,6 +83,8 @@ def _capacity(changes: pd.DataFrame, instance: Instance, times: Floats) -> Float
     types = instance.cluster.type_names
     found = np.tile([float(instance.cluster.capacity[t]) for t in types], (len(times), 1))
     for name, own in changes.groupby("job"):
+        if name not in instance.cluster.by_name:
+            raise InvalidInstance(f"are about server {name!r}, which the instance does not have", "log.events")
         there = np.array([float(instance.cluster.by_name[str(name)].gpus.get(t, 0)) for t in types])
         kinds, at = own["kind"].tolist(), np.searchsorted(times, own["time"].to_numpy(dtype=float)).tolist()
         down = [0] if kinds[0] == "up" else []
@@ -96,13 +103,12 @@ def _usable(log: Log, instance: Instance, jobs: JobTimes, times: Floats, free: F
     entities = instance.entities("jobs")
     kinds = np.column_stack([entities.demand, entities.task_speed > 0])[jobs.at]
     rows, kind = np.unique(kinds, axis=0, return_inverse=True)
-    owner = jobs.names.get_indexer(pd.Index(log.spans["job"]))
-    who, begins, ends = merged(owner, *(log.spans[key].to_numpy(dtype=float) for key in ("start", "end")))
+    kind = kind.ravel()
+    who, starts, ends = held_intervals(log, jobs.names)
     taken, demanded = np.zeros(free.shape, dtype=bool), np.zeros(len(times))
     for number, row in enumerate(rows):
-        here: Positions = np.flatnonzero(kind.ravel() == number)
-        holds = kind.ravel()[who] == number
-        waiting = _count(times, jobs.arrival[here], jobs.leaves[here]) - _count(times, begins[holds], ends[holds])
+        here, holds = kind == number, kind[who] == number
+        waiting = _count(times, jobs.arrival[here], jobs.leaves[here]) - _count(times, starts[holds], ends[holds])
         fits = (free >= row[0] * (1 - EQUAL)) & (row[1:] > 0) & (waiting > 0)[:, None]
         taken |= fits
         demanded += np.where(fits.any(axis=1), waiting * row[0], 0.0)

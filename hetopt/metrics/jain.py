@@ -15,6 +15,7 @@ def jain_index(throughputs: Floats) -> float:
     Measure of Fairness and Discrimination for Resource Allocation in Shared Computer Systems, DEC-TR-301, 1984]. NaN
     without users, or if none has anything.
     """
+    throughputs = np.asarray(throughputs, dtype=float)
     largest = throughputs.max(initial=0.0)
     if largest <= 0:
         return np.nan

@@ -15,6 +15,7 @@ from hetopt.checks import choices, expect
 from hetopt.data.array_types import Floats, Positions
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, MetricUnavailable
+from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, in_window
 
 
@@ -107,11 +108,20 @@ def counted_times(log: Log, instance: Instance) -> JobTimes:
     jobs = job_times(log, instance)
     if log.job_window is None:
         return jobs
-    inside = in_window(instance.job_array("arrival"), log.job_window)
-    mine, arrived = inside[jobs.at], int(in_window(log.jobs["arrival"].to_numpy(dtype=float), log.job_window).sum())
+    mine = jobs.names.isin(log.counted_jobs.index)
+    arrived = int(in_window(log.jobs["arrival"].to_numpy(dtype=float), log.job_window).sum())
     own: dict[str, Any] = {key: getattr(jobs, key)[mine] for key in ("names", "at", "arrival", "start", "finish")}
-    own |= {"done_before": arrived - int(mine.sum()), "not_arrived": int(inside.sum()) - arrived}
+    first, end = log.job_window
+    own |= {"done_before": arrived - int(mine.sum()), "not_arrived": end - first - arrived}
     return replace(jobs, **own)
+
+
+def held_intervals(log: Log, names: pd.Index[Any]) -> tuple[Positions, Floats, Floats]:
+    """Positions in ``names``, starts and ends of the intervals with GPUs; simultaneous copies of a job count once."""
+    who = names.get_indexer(pd.Index(log.spans["job"]))
+    mine = who >= 0
+    starts, ends = (log.spans[key].to_numpy(dtype=float)[mine] for key in ("start", "end"))
+    return merged(who[mine], starts, ends)
 
 
 def end_of(log: Log) -> float:

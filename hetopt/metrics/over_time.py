@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import pandas as pd
 
 from hetopt.data.array_types import Floats
-from hetopt.metrics.log_reading import end_of
-from hetopt.metrics.step_functions import merged
+from hetopt.metrics.log_reading import end_of, held_intervals
 from hetopt.metrics.usage import training
 from hetopt.simulation.log import Log, integrals
 
@@ -35,11 +33,9 @@ def mean_utilisation(log: Log, edges: Floats) -> Floats:
 def mean_waiting(log: Log, edges: Floats) -> Floats:
     """(intervals,) jobs that have arrived, are not finished and have no GPUs; NaN after the end of the log."""
     jobs = log.jobs_with_work.fillna({"finish": end_of(log)})
-    spans = log.spans[log.spans["job"].isin(jobs.index)]
-    at = jobs.index.get_indexer(pd.Index(spans["job"]))
-    _, begins, ends = merged(at, spans["start"].to_numpy(dtype=float), spans["end"].to_numpy(dtype=float))
-    values = np.repeat([1.0, -1.0], [len(jobs), len(begins)])
-    return _means(log, edges, np.append(jobs["arrival"], begins), np.append(jobs["finish"], ends), values).clip(min=0)
+    _, starts, ends = held_intervals(log, jobs.index)
+    values = np.repeat([1.0, -1.0], [len(jobs), len(starts)])
+    return _means(log, edges, np.append(jobs["arrival"], starts), np.append(jobs["finish"], ends), values).clip(min=0)
 
 
 def mean_throughput(log: Log, edges: Floats) -> tuple[Floats, Floats]:

@@ -23,12 +23,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetopt.checks import at_least, expect
+from hetopt.checks import at_least, expect, shown
 from hetopt.data.saving import check_writable, save
 from hetopt.errors import CheckpointWarning, InvalidOption, OtherCheckpoint, UnusableFile
 
 HEADER = b"hetopt simulation checkpoint 1 "
-"""Begin of the first line, which continues with JSON; the state follows."""
+"""Start of the first line, which continues with JSON; the state follows."""
 
 PACKAGES = ("hetopt", "numpy", "scipy", "highspy", "pyomo")
 """Packages whose versions may change the last digit of a result."""
@@ -47,14 +47,14 @@ class Checkpoints:
         The file. It stays after the simulation, so that it can be removed once the result is stored.
     every:
         Wall-clock seconds between two checkpoints. Large states are written less often, so that writing takes at most
-        about 5 % of the time.
+        1 / :data:`SPACING` of the time.
     settings:
         Anything else that determines the result, in JSON types, such as digests of files with code.
 
     Raises
     ------
     InvalidOption
-        Negative seconds.
+        No path, or negative seconds.
     """
 
     path: Path
@@ -62,6 +62,8 @@ class Checkpoints:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.path, str | PathLike):
+            raise InvalidOption(f"is {shown(self.path)}; it must be a path", "Checkpoints.path")
         object.__setattr__(self, "path", Path(self.path))
         if self.every != float("inf"):
             at_least(self.every, "Checkpoints.every", 0.0, InvalidOption)
@@ -114,7 +116,7 @@ class CheckpointFile:
                 key: digest(value) for key, value in {**inputs, "settings": checkpoints.settings}.items()
             }
         except Exception as problem:  # an object of the caller, which may raise anything
-            self._report(f"the simulation cannot be identified ({problem})")
+            self._report(f"the simulation cannot be identified ({problem}); it continues without checkpoints")
 
     def read(self) -> Any:
         """The state in the file; None, with a warning, if it is damaged, and None if there is none.
@@ -164,22 +166,23 @@ class CheckpointFile:
         try:
             content = pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
         except Exception as problem:  # a policy of the caller, whose state may raise anything
-            self._report(f"the state of the simulation cannot be pickled ({problem})")
+            self._report(
+                f"the state of the simulation cannot be pickled ({problem}); it continues without new checkpoints"
+            )
             self._digests = None
             return
         header = json.dumps({**self._digests, "state": sha256(content).hexdigest()}).encode()
         try:
             save(b"".join((HEADER, header, b"\n", content)), self.path, overwrite=True)
         except UnusableFile as problem:
-            self._report(str(problem))
+            self._report(f"{problem}; the simulation continues, and tries again later")
         ended = self.clock()
         self._next = ended + max(self.every, SPACING * (ended - began))
 
-    def _report(self, reason: str) -> None:
+    def _report(self, text: str) -> None:
         """Warn once."""
         if not self._failed:
-            text = f"{' '.join(reason.split())}; the simulation continues without new checkpoints"
-            warnings.warn(text, CheckpointWarning, stacklevel=2)
+            warnings.warn(" ".join(text.split()), CheckpointWarning, stacklevel=2)
         self._failed = True
 
 
@@ -187,7 +190,7 @@ def _split(content: bytes) -> tuple[Digests, bytes]:
     """The digests and the state in a file; ValueError, KeyError or TypeError if it is damaged."""
     first, _, state = content.partition(b"\n")
     if not first.startswith(HEADER):
-        raise ValueError("it does not begin as one")
+        raise ValueError("it has no header")
     header = dict(json.loads(first.removeprefix(HEADER)))
     if header.pop("state") != sha256(state).hexdigest():
         raise ValueError("its state is incomplete")

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hetopt.checks import at_least, expect
+from hetopt.checks import at_least, expect, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.decisions.online import OnlinePolicy
@@ -173,6 +173,8 @@ def _reporting(progress: bool | ProgressFunction) -> Iterator[ProgressFunction |
         with import_module("hetopt.presentation.simulation_progress").shown_progress() as report:
             yield report
     else:
+        if progress and not callable(progress):
+            raise InvalidOption(f"is {shown(progress)}; it must be True, False or a function", "progress")
         yield progress or None
 
 

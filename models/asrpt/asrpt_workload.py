@@ -80,6 +80,10 @@ class GroupNetworks:
             found[group] = config, float(best[0].least)
         return cls(FrozenDict(found))
 
+    def seconds(self, job: Job) -> float:
+        """Seconds of an iteration of the network of the job's group, on the fewest servers."""
+        return self.of[str(job.group)][1]
+
     def jobs(self, table: pd.DataFrame) -> tuple[Job, ...]:
         """The jobs in the table, whose groups must have networks.
 

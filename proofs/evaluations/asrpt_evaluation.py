@@ -12,7 +12,7 @@ These are the choices that the paper leaves open; none was made by its result.
   s; so the simulated time is multiplied by about the square root of s.
 - The paper does not print which servers the baselines get. They get those with the fewest free GPUs, for the reason
   given in :class:`~hetopt.models.asrpt.asrpt_policies.ListPolicy`; all results are also printed with A-SRPT's choice by
-  communication. SPWF does not overtake: the paper says so of SPJF only, but else it would be WCS-Workload.
+  communication. SPWF does not overtake: the paper says so of SPJF only, but otherwise it would be WCS-Workload.
 - tau is 1 in simulations, where the paper prints no value, and 0 on the testbed. Part ``delays`` has other values.
 - Fig. 5: two servers with 7 GPUs of 12 GB each, as fast as the profiled GPUs; only networks that fit on them.
   The three sets of 75 jobs begin at the start, after one third and after two thirds of the last fifth.
@@ -210,13 +210,13 @@ def _sizes(store: RunStore) -> Iterator[ComparedResult]:
 def queue_part(run: StoredRun) -> float:
     """Fraction of the waiting time after a job's completion on the virtual machine; NaN if no job waits."""
     workload, seed, jobs = _workload(run.record.settings["workload"]), run.key.seed, run.table("jobs")
-    instance, least = workload.instance(seed), draw_trace(workload.trace, seed).networks.of
+    instance, networks = workload.instance(seed), draw_trace(workload.trace, seed).networks
     predicted = fixed_predictions(workload.trace, seed, make_predictor("forest")).predict(instance.jobs).tolist()
     gpus = sum(instance.cluster.capacity.values())
     machine, done = VirtualMachine(), dict[str, float]()
     for job, iterations in zip(instance.jobs, predicted, strict=True):
         done |= _until(machine, job.arrival)
-        machine.arrive(job.arrival, job.name, job.demand * iterations * least[str(job.group)][1] / gpus)
+        machine.arrive(job.arrival, job.name, job.demand * iterations * networks.seconds(job) / gpus)
     done |= _until(machine, inf)
     after = (jobs["start"] - pd.Series(done).reindex(jobs.index)).clip(lower=0.0)
     waited = float((jobs["start"] - jobs["arrival"]).sum())

@@ -20,7 +20,8 @@ from hetopt.experiments.experiment import Experiment
 from hetopt.experiments.run_store import RunStore
 from hetopt.metrics.definitions import METRICS
 from hetopt.proofs.evaluations.evaluation import EvaluationPart
-from hetopt.proofs.evaluations.measures import metric_values, ratios
+from hetopt.proofs.evaluations.measures import ratios
+from hetopt.tolerances import EQUAL
 
 Point = Mapping[str, float]
 """Name of an axis -> value."""
@@ -41,7 +42,7 @@ class MapAxis:
     values:
         Ascending values.
     usual:
-        The value while other axes are varied.
+        The value while other axes are varied; all values of the load are combined with it.
     percent:
         Whether values are printed as percentages.
     """
@@ -84,7 +85,7 @@ class Headline:
         Ids of the claims.
     title:
         The claim in a few words.
-    name, others:
+    name, baselines:
         Names of the system and its baselines in sentences.
     metric:
         Metric of both.
@@ -97,7 +98,7 @@ class Headline:
     claims: tuple[str, ...]
     title: str
     name: str
-    others: str
+    baselines: str
     metric: str
     readings: Mapping[str, Reading]
     printed: tuple[float, ...]
@@ -105,10 +106,16 @@ class Headline:
     def __post_init__(self) -> None:
         object.__setattr__(self, "readings", FrozenDict(self.readings))
 
-    def ratios(self, store: RunStore, reading: Reading) -> list[float]:
-        """The paper's system over the best of the others, one number for each seed; below 1 it is better."""
-        ours = metric_values(store, self.metric, reading.ours)
-        others = pd.concat([metric_values(store, self.metric, label) for label in reading.others], axis=1)
+    def ratios(self, runs: pd.DataFrame, reading: Reading) -> list[float]:
+        """The paper's system over the best of the others, one number for each seed; below 1 it is better.
+
+        ``runs`` as of :meth:`~hetopt.experiments.run_store.RunStore.table`; seeds without one of the numbers are left
+        out.
+        """
+        runs = runs.reindex(columns=["seed", "system", self.metric])  # without runs it has no metrics
+        values = runs.astype({self.metric: float}).pivot_table(self.metric, "seed", "system")
+        values = values.reindex(columns=[reading.ours, *reading.others]).dropna()
+        ours, others = values[reading.ours], values[list(reading.others)]
         if METRICS[self.metric].better is Better.HIGHER:
             return list(ratios(others.max(axis=1), ours))
         return list(ratios(ours, others.min(axis=1)))
@@ -124,7 +131,7 @@ class ClaimMaps:
         Name of the paper.
     load:
         The horizontal axis of every map.
-    others:
+    varied:
         The vertical axes.
     headlines:
         The claims.
@@ -138,7 +145,7 @@ class ClaimMaps:
 
     paper: str
     load: MapAxis
-    others: tuple[MapAxis, ...]
+    varied: tuple[MapAxis, ...]
     headlines: tuple[Headline, ...]
     experiment: Callable[[Point, int, tuple[int, ...]], Experiment]
     jobs: int
@@ -147,38 +154,37 @@ class ClaimMaps:
     @property
     def axes(self) -> tuple[MapAxis, ...]:
         """All axes."""
-        return (self.load, *self.others)
+        return (self.load, *self.varied)
 
     def points(self) -> Iterator[Point]:
         """All points, each once."""
-        usual = {axis.name: axis.usual for axis in self.others}
+        usual = {axis.name: axis.usual for axis in self.varied}
         for load in self.load.values:
             at_load = {self.load.name: load, **usual}
             yield FrozenDict(at_load)
-            for axis in self.others:
+            for axis in self.varied:
                 for value in axis.values:
                     if value != axis.usual:
                         yield FrozenDict(at_load | {axis.name: value})
 
-    def parts(self, seeds: int = 1, jobs: int | None = None) -> tuple[EvaluationPart, ...]:
+    def parts(self, seeds: int = 1) -> tuple[EvaluationPart, ...]:
         """One part for each point.
 
         Raises
         ------
         InvalidOption
-            No seed, or fewer than 20 jobs.
+            No seed.
         """
-        number, drawn = (
-            self.jobs if jobs is None else whole(jobs, "map-jobs", 20),
-            tuple(range(whole(seeds, "seeds", 1))),
-        )
+        drawn = tuple(range(whole(seeds, "seeds", 1)))
         return tuple(
-            EvaluationPart(point_name(point), "a point of a map", self.experiment(point, number, drawn), False)
+            EvaluationPart(point_name(point), "a point of a map", self.experiment(point, self.jobs, drawn), False)
             for point in self.points()
         )
 
     def table(self, stores: Mapping[str, RunStore]) -> pd.DataFrame:
         """One row for each point, headline and reading, with ``ratio`` (geometric mean over seeds), ``low``, ``high``.
+
+        Headlines are there by their titles.
 
         Parameters
         ----------
@@ -187,13 +193,13 @@ class ClaimMaps:
         """
         rows = []
         for point in self.points():
-            store = stores[point_name(point)]
-            for number, headline in enumerate(self.headlines):
+            runs = stores[point_name(point)].table()
+            for headline in self.headlines:
                 for name, reading in headline.readings.items():
-                    found = headline.ratios(store, reading)
+                    found = headline.ratios(runs, reading)
                     mean = exp(sum(map(log, found)) / len(found)) if found else nan
                     span = {"ratio": mean, "low": min(found, default=nan), "high": max(found, default=nan)}
-                    rows.append({**point, "headline": number, "reading": name, **span})
+                    rows.append({**point, "headline": headline.title, "reading": name, **span})
         return pd.DataFrame(rows)
 
 
@@ -216,28 +222,29 @@ class Condition:
         return values >= self.limit if self.at_least else values <= self.limit
 
     def __str__(self) -> str:
-        return self.axis.phrase.format(f"at {'least' if self.at_least else 'most'} {self.axis.text(self.limit)}")
+        only = self.limit == self.axis.values[-1 if self.at_least else 0]
+        limit = "" if only else f"at {'least' if self.at_least else 'most'} "
+        return self.axis.phrase.format(f"{limit}{self.axis.text(self.limit)}")
 
 
 @dataclass(frozen=True)
 class Region:
-    """Where a system wins, in at most two conditions.
+    """Where a system wins, in at most :data:`MOST_CONDITIONS` conditions.
 
     Attributes
     ----------
-    wins, points:
-        Number of points at which it wins, and of all.
+    points:
+        Number of points.
     conditions:
-        On different axes; they describe the region of ``winning`` best; empty: everywhere.
+        On different axes; empty: all points.
     winning:
-        Whether the region is that of its wins; else of its losses.
+        Whether the system wins where the conditions hold, and does not elsewhere; else the other way round.
     right:
         Number of points for which that is true.
     low, high:
         The least and the largest ratio.
     """
 
-    wins: int
     points: int
     conditions: tuple[Condition, ...]
     winning: bool
@@ -250,7 +257,7 @@ MOST_CONDITIONS = 2
 
 
 def region(table: pd.DataFrame, axes: Sequence[MapAxis]) -> Region:
-    """The description that is true of most points; of equals the one with fewer conditions, then of the wins.
+    """The description that is true of most points; of equals that with fewer conditions, then that of the wins.
 
     Parameters
     ----------
@@ -259,7 +266,7 @@ def region(table: pd.DataFrame, axes: Sequence[MapAxis]) -> Region:
         left out.
     """
     table = table.dropna(subset="ratio")
-    wins = table["ratio"] < 1.0
+    wins = table["ratio"] < 1.0 - EQUAL
     limits = [
         Condition(axis, limit, above)
         for axis in axes
@@ -283,19 +290,19 @@ def region(table: pd.DataFrame, axes: Sequence[MapAxis]) -> Region:
                     best = right, chosen, winning
     right, chosen, winning = best
     ratios = table["ratio"]
-    return Region(int(wins.sum()), len(table), chosen, winning, right, float(ratios.min()), float(ratios.max()))
+    return Region(len(table), chosen, winning, right, float(ratios.min()), float(ratios.max()))
 
 
 def sentence(headline: Headline, reading: str, found: Region) -> str:
     """The region in a plain sentence."""
-    wins, loses = f"{headline.name} beats {headline.others}", f"{headline.name} loses to {headline.others}"
     given = f" ({reading})" if len(headline.readings) > 1 else ""
-    numbers = f"ratio {found.low:.2f} to {found.high:.2f}"
-    if not found.conditions:
-        all_of = wins if found.winning else loses
-        some = "at every point" if found.right == found.points else f"at {found.right} of {found.points} points"
-        rest = "" if found.right == found.points else f", and {'loses' if found.winning else 'wins'} at the others"
-        return f"{all_of}{given} {some}{rest}; {numbers}."
-    verb, other = (wins, "loses otherwise") if found.winning else (loses, "wins otherwise")
-    where = " and ".join(map(str, found.conditions))
-    return f"{verb}{given} when {where}, and {other}: true of {found.right} of {found.points} points; {numbers}."
+    if not found.points:
+        return f"{headline.name} and {headline.baselines}{given}: no ratio is known."
+    verb, otherwise = ("beats", "but not") if found.winning else ("does not beat", "but does")
+    who, numbers = f"{headline.name} {verb} {headline.baselines}{given}", f"ratio {found.low:.2f} to {found.high:.2f}"
+    if found.conditions:
+        where = " and ".join(map(str, found.conditions))
+        return f"{who} when {where}, {otherwise} otherwise: true of {found.right} of {found.points} points; {numbers}."
+    if found.right == found.points:
+        return f"{who} at any point; {numbers}."
+    return f"{who} at {found.right} of {found.points} points, {otherwise} at the others; {numbers}."

@@ -180,37 +180,6 @@ class Evaluation:
             lookup(parts, name, f"{self.paper} part")
         return tuple(part for name, part in parts.items() if names is None or name in names)
 
-    def run(
-        self,
-        parts: Sequence[EvaluationPart],
-        out: RunStore,
-        *,
-        jobs: int = 1,
-        watch: ProgressCallback | None = None,
-        checkpoint_every: float = 60.0,
-    ) -> Stores:
-        """Execute the missing runs; each part has its own folder in the folder of ``out``.
-
-        The arguments are those of :meth:`~hetopt.experiments.experiment.Experiment.run`; ``watch`` gets the keys of
-        :func:`key_in_part`.
-
-        Raises
-        ------
-        PolicyFailed
-            A policy failed; raised after all other runs of all parts are stored.
-        """
-        stores = {part.name: RunStore(out.path / part.name, out.format) for part in parts}
-        failed = []
-        for part in parts:
-            watch_part = None if watch is None else _of_part(part, watch)
-            try:
-                part.experiment.run(stores[part.name], jobs=jobs, watch=watch_part, checkpoint_every=checkpoint_every)
-            except PolicyFailed as problem:
-                failed.append(problem)
-        if failed:
-            raise failed[0]
-        return stores
-
     def compared(self, parts: Sequence[EvaluationPart], stores: Stores) -> pd.DataFrame:
         """Compare our numbers with the paper's.
 
@@ -261,6 +230,37 @@ class Evaluation:
             "note": result.note,
             "part": "",
         }
+
+
+def run_parts(
+    parts: Sequence[EvaluationPart],
+    out: RunStore,
+    *,
+    jobs: int = 1,
+    watch: ProgressCallback | None = None,
+    checkpoint_every: float = 60.0,
+) -> Stores:
+    """Execute the missing runs; each part has its own folder in the folder of ``out``.
+
+    The arguments are those of :meth:`~hetopt.experiments.experiment.Experiment.run`; ``watch`` gets the keys of
+    :func:`key_in_part`.
+
+    Raises
+    ------
+    PolicyFailed
+        A policy failed; raised after all other runs of all parts are stored.
+    """
+    stores = {part.name: RunStore(out.path / part.name, out.format) for part in parts}
+    failed = []
+    for part in parts:
+        watch_part = None if watch is None else _of_part(part, watch)
+        try:
+            part.experiment.run(stores[part.name], jobs=jobs, watch=watch_part, checkpoint_every=checkpoint_every)
+        except PolicyFailed as problem:
+            failed.append(problem)
+    if failed:
+        raise failed[0]
+    return stores
 
 
 def key_in_part(part: EvaluationPart, key: RunKey) -> RunKey:

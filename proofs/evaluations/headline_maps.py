@@ -18,6 +18,7 @@ from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations import asrpt_evaluation, fft_evaluation, hadar_evaluation, oef_evaluation
 from hetopt.proofs.evaluations.claim_maps import ClaimMaps, Headline, MapAxis, Point, Reading
 from hetopt.proofs.evaluations.recurring import Recurring, RecurringTrace
+from hetopt.registry import find_instance
 from hetopt.traces.conversion import Tenants
 from hetopt.traces.gavel_generator import GPUS
 
@@ -26,14 +27,14 @@ LOAD = MapAxis("load", "offered load", "the load is {}", (0.5, 0.7, 0.9, 1.1), 0
 
 SINGLE = MapAxis("single", "jobs on one GPU", "{} of the jobs use one GPU", (0.0, 0.35, 0.7), 0.7, percent=True)
 
-TAIL = MapAxis("long", "long jobs", "{} of the jobs are long", (0.0, 0.2, 0.4), 0.2, percent=True)
-"""Fraction of jobs of 5 to 53 hours; others take 10 minutes to 5 hours."""
+LONG = MapAxis("long", "long jobs", "{} of the jobs are long", (0.0, 0.2, 0.4), 0.2, percent=True)
+"""Fraction of long jobs, see :data:`LENGTHS`."""
 
 LENGTHS = {"short": (1.0, 2.5), "long": (2.5, 3.5)}
 """Powers of ten of the minutes: a third of Gavel's lengths, so that a map takes minutes."""
 
 ERROR = MapAxis("error", "error of estimates", "estimates are wrong by {}", (0.0, 0.3, 0.9), 0.0, percent=True)
-"""Uniform errors of up to this part, of lengths and, for OEF, of speeds."""
+"""Uniform errors of up to this fraction, of lengths and, for OEF, of speeds."""
 
 
 def _restart(usual: float) -> MapAxis:
@@ -64,18 +65,27 @@ def _gavel_like(point: Point, jobs: int, cluster: str, tenants: Tenants | None) 
     )
 
 
+def _gpus(cluster: str) -> str:
+    capacity = find_instance(cluster).cluster.capacity
+    return f"{sum(capacity.values())} GPUs: {', '.join(f'{n} {gpu}' for gpu, n in capacity.items())}."
+
+
+def _hours(kind: str) -> str:
+    return " to ".join(f"{10**power / 60:.2g}" for power in LENGTHS[kind])
+
+
 COMMON = (
-    "Jobs like those of Gavel's simulations, with models of the paper's catalogue. Long jobs take 5 to 53 hours, other "
-    "jobs 10 minutes to 5 hours, which is a third of Gavel's.",
+    f"Jobs like those of Gavel's simulations, with models of the paper's catalogue. Long jobs take {_hours('long')} "
+    f"hours, others {_hours('short')}, which is a third of Gavel's.",
     "Load: GPU-seconds of the jobs over those of the cluster between the first and the last arrival.",
-    "Estimates: uniform errors of up to the part that is stated.",
+    "Estimates have uniform errors of up to the stated fraction.",
 )
 
 # A-SRPT
 
 NETWORK = MapAxis("nic", "network cards, Gbit/s", "network cards have {} Gbit/s", (1.0, 10.0, 100.0), 10.0)
-POWER = MapAxis("tail", "power of durations", "durations have a power of {}", (0.7, 1.0, 1.3), 1.0)
-DELAY = MapAxis("tau", "delay tau", "tau is {}", (0.0, 1.0, 4.0, 16.0), 1.0)
+TAIL = MapAxis("tail", "power of durations", "durations have a power of {}", (0.7, 1.0, 1.3), 1.0)
+DELAY = MapAxis("tau", "delay tau", "tau is {}", asrpt_evaluation.DELAYS, 1.0)
 PREDICTED = replace(ERROR, usual=0.3, title="error of predictions", phrase="predictions are wrong by {}")
 
 STRICT, FILLING = (asrpt_evaluation.SPJF, asrpt_evaluation.SPWF), asrpt_evaluation.CONSERVING
@@ -100,7 +110,7 @@ def _asrpt(point: Point, jobs: int, seeds: tuple[int, ...]) -> Experiment:
 ASRPT = ClaimMaps(
     "A-SRPT",
     LOAD,
-    (SINGLE, POWER, NETWORK, PREDICTED, DELAY),
+    (SINGLE, TAIL, NETWORK, PREDICTED, DELAY),
     (
         Headline(
             ("ASRPT-017", "ASRPT-018"),
@@ -122,12 +132,14 @@ ASRPT = ClaimMaps(
         f"Jobs like PAI's, with the paper's networks, on {SERVERS} servers of 8 GPUs. Load: GPU-seconds of the jobs, "
         "each on the fewest servers, over those of the cluster between the first and the last arrival.",
         "A power above 1 makes the tail of the durations heavier; their median stays.",
-        "Predictions: the truth with uniform errors of up to the part that is stated. tau is A-SRPT's delay.",
+        "Predictions are the truth with uniform errors of up to the stated fraction. tau is A-SRPT's delay.",
         "Strict order: SPJF and SPWF; backfilling: the three WCS. The best of them counts.",
     ),
 )
 
 # FFT
+
+FFT_CLUSTER = "lab36"
 
 GAVEL_FILL, GAVEL_IDLE = "gavel-sjf", "gavel-sjf, not filled"
 PAL_FILL, PAL_STRICT = "pal", "pal, strict"
@@ -135,16 +147,19 @@ PAL_FILL, PAL_STRICT = "pal", "pal, strict"
 
 def _fft(point: Point, jobs: int, seeds: tuple[int, ...]) -> Experiment:
     seconds = point["round"]
+    rounds = {"round_seconds": seconds}
     systems = (
-        SystemVariant("fft", {"round_seconds": seconds, "restart_seconds": point["restart"]}, label="fft"),
-        SystemVariant("gavel-sjf", {"round_seconds": seconds}, label=GAVEL_FILL),
-        SystemVariant("gavel-sjf", {"round_seconds": seconds, "fill": False}, label=GAVEL_IDLE),
-        SystemVariant("pal", {"round_seconds": seconds}, label=PAL_FILL),
-        SystemVariant("pal", {"round_seconds": seconds, "backfill": False}, label=PAL_STRICT),
+        SystemVariant("fft", {**rounds, "restart_seconds": point["restart"]}, label="fft"),
+        SystemVariant("gavel-sjf", rounds, label=GAVEL_FILL),
+        SystemVariant("gavel-sjf", {**rounds, "fill": False}, label=GAVEL_IDLE),
+        SystemVariant("pal", rounds, label=PAL_FILL),
+        SystemVariant("pal", {**rounds, "backfill": False}, label=PAL_STRICT),
         SystemVariant("tiresias-per-type", label="tiresias-per-type", round_seconds=seconds),
-        SystemVariant("tiresias", {"per_type": "least-service", "order": "remaining"}, "srstf", seconds),
+        SystemVariant(
+            "tiresias", {"per_type": "least-service", "order": "remaining"}, label="srstf", round_seconds=seconds
+        ),
     )
-    workload = _gavel_like(point, jobs, "lab36", None)
+    workload = _gavel_like(point, jobs, FFT_CLUSTER, None)
     return Experiment((workload,), systems, seeds, _environment(fft_evaluation.ENVIRONMENT, point))
 
 
@@ -166,7 +181,7 @@ def _faster(
 FFT = ClaimMaps(
     "FFT",
     LOAD,
-    (SINGLE, TAIL, _restart(34.0), _round(300.0), ERROR),
+    (SINGLE, LONG, _restart(34.0), _round(300.0), ERROR),
     (
         _faster(
             "FFT-026",
@@ -198,7 +213,7 @@ FFT = ClaimMaps(
     ),
     _fft,
     100,
-    ("36 GPUs: 12 T4, 12 A10, 12 V100.", *COMMON),
+    (_gpus(FFT_CLUSTER), *COMMON),
 )
 
 # OEF
@@ -240,17 +255,19 @@ def _oef_headline(claim: str, baseline: str, name: str, less: float) -> Headline
 OEF = ClaimMaps(
     "OEF",
     LOAD,
-    (SINGLE, TAIL, _restart(0.0), _round(300.0), ERROR),
+    (SINGLE, LONG, _restart(0.0), _round(300.0), ERROR),
     (
         _oef_headline("OEF-038", "Gavel", "gavel-tenants", 0.19),
         _oef_headline("OEF-038", "Gandiva_fair", "gandiva-fair", 0.17),
     ),
     _oef,
     100,
-    ("24 GPUs: 8 RTX 3070, 8 RTX 3080, 8 RTX 3090; the jobs of a model are a tenant.", *COMMON),
+    (_gpus(oef_evaluation.CLUSTER), "The jobs of a model are a tenant.", *COMMON),
 )
 
 # Hadar
+
+HADAR_CLUSTER = "hadar/cluster60"
 
 
 def _hadar(point: Point, jobs: int, seeds: tuple[int, ...]) -> Experiment:
@@ -264,8 +281,10 @@ def _hadar(point: Point, jobs: int, seeds: tuple[int, ...]) -> Experiment:
         SystemVariant("yarn-cs", label="yarn-cs"),
         SystemVariant("yarn-cs", {"backfill": True}, label="yarn-cs, backfilling"),
     )
-    workload = _gavel_like(point, jobs, "hadar/cluster60", None)
-    return Experiment((workload,), systems, seeds, _environment(hadar_evaluation.ENVIRONMENT, point))
+    workload = _gavel_like(point, jobs, HADAR_CLUSTER, None)
+    environment = _environment(hadar_evaluation.ENVIRONMENT, point)
+    restart = environment.restart_seconds
+    return Experiment((workload,), systems, seeds, replace(environment, resume_seconds=restart, start_seconds=restart))
 
 
 def _hadar_headlines() -> tuple[Headline, ...]:
@@ -287,11 +306,11 @@ def _hadar_headlines() -> tuple[Headline, ...]:
 HADAR = ClaimMaps(
     "Hadar",
     LOAD,
-    (SINGLE, TAIL, _restart(10.0), _round(360.0), ERROR),
+    (SINGLE, LONG, _restart(10.0), _round(360.0), ERROR),
     _hadar_headlines(),
     _hadar,
     150,
-    ("60 GPUs: 20 V100, 20 P100, 20 K80.", *COMMON),
+    (_gpus(HADAR_CLUSTER), "Starting and resuming a job take as long as a restart.", *COMMON),
 )
 
 MAPS = {"fft": FFT, "oef": OEF, "hadar": HADAR, "asrpt": ASRPT}

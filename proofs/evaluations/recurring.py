@@ -183,7 +183,7 @@ class Recurring:
         Factor of the arrival rate.
     load:
         Arrivals are scaled so that the jobs' GPU-seconds, each on the fewest servers, are this fraction of the
-        GPU-seconds from the first arrival to the last; None: by ``rate`` alone.
+        GPU-seconds from the first arrival to the last; None: by ``rate``.
     servers:
         Number of servers of the trace's cluster to use; None: all.
     nic_gbps:
@@ -196,7 +196,8 @@ class Recurring:
     Raises
     ------
     InvalidOption
-        A number is outside its range, or the trace has fewer later jobs than requested.
+        A number is outside its range, ``load`` is given with a ``rate`` or for one job, or the trace has too few later
+        jobs.
     """
 
     jobs: int
@@ -221,6 +222,8 @@ class Recurring:
         for key in ("nic_gbps", "load"):
             if getattr(self, key) is not None:
                 at_least(getattr(self, key), f"Recurring.{key}", 0.0, InvalidOption, strict=True)
+        if self.load is not None and (self.rate != 1 or self.jobs == 1):
+            raise InvalidOption("is given; it needs rate 1 and two jobs or more", "Recurring.load")
         if self.servers is not None:
             whole(self.servers, "Recurring.servers", 1, len(find_instance(self.trace.cluster).cluster.servers))
         if self.skip + self.jobs > (later := self.trace.jobs - self.trace.past):
@@ -242,9 +245,11 @@ class Recurring:
         servers = cluster.servers[: self.servers]
         jobs = drawn.networks.jobs(rows.assign(arrival=rows["arrival"] / self.rate))
         if self.load is not None:
-            offered = sum(job.demand * job.work * drawn.networks.of[str(job.group)][1] for job in jobs)
+            offered = sum(job.demand * job.work * drawn.networks.seconds(job) for job in jobs)
             gpus, span = sum(sum(server.gpus.values()) for server in servers), jobs[-1].arrival - jobs[0].arrival
-            factor = offered / (self.load * gpus * span) if span > 0 else 1.0
+            if not span > 0:
+                raise InvalidOption("is given, but all jobs arrive at the same time", "Recurring.load")
+            factor = offered / (self.load * gpus * span)
             jobs = tuple(replace(job, arrival=job.arrival * factor) for job in jobs)
         if self.nic_gbps is not None:
             servers = tuple(replace(server, nic_bytes_per_s=self.nic_gbps * 1e9 / 8) for server in servers)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from hetopt.checks import counted, lookup
+from hetopt.checks import counted, lookup, whole
 from hetopt.cli.options import AsJson, CheckpointEvery, Parallel, check_interval, listed
 from hetopt.errors import InvalidOption
 from hetopt.presentation import console
@@ -25,6 +26,13 @@ PAPERS = ("fft", "oef", "hadar", "asrpt")
 """Papers with an evaluation."""
 
 
+LEAST_MAP_JOBS = 20
+"""Fewest jobs at a point of a map."""
+
+USUAL_SCALE = 0.05
+"""Fraction of the paper's number of jobs, where none is given."""
+
+
 def evaluation_of(paper: str) -> Evaluation:
     """The evaluation of a paper by its lower-case name.
 
@@ -38,16 +46,12 @@ def evaluation_of(paper: str) -> Evaluation:
     return found
 
 
-def maps_of(paper: str) -> ClaimMaps:
-    """The maps of a paper by its lower-case name."""
-    from hetopt.proofs.evaluations.headline_maps import MAPS
-
-    return MAPS[paper]
-
-
 def reproduce(
     paper: Annotated[str, Argument(help="fft, oef, hadar or asrpt.", autocompletion=lambda: PAPERS)],
-    scale: Annotated[float, Option(help="Fraction of the paper's number of jobs, above 0, at most 1.")] = 0.05,
+    scale: Annotated[
+        float | None,
+        Option(help="Fraction of the paper's number of jobs, above 0, at most 1.", show_default=str(USUAL_SCALE)),
+    ] = None,
     seeds: Annotated[int, Option(help="Number of seeds of each experiment.")] = 1,
     parts: Annotated[
         list[str] | None, Option(help="Only these parts, see --list; separated by commas, or repeatable.")
@@ -74,57 +78,71 @@ def reproduce(
     from hetopt.presentation import terminal_tables
     from hetopt.presentation.simulation_progress import shown_runs
     from hetopt.presentation.tables import Column, table_of
-    from hetopt.proofs.evaluations.evaluation import EvaluationScale
+    from hetopt.proofs.evaluations.evaluation import EvaluationScale, run_parts
 
     check_interval(checkpoint_every)
     evaluation = evaluation_of(paper)
     names = None if parts is None else listed(parts, "--parts")
     if map_jobs is not None and not maps:
         raise InvalidOption("is the number of jobs of maps; give --map, too", "--map-jobs")
+    if scale is not None and maps:
+        raise InvalidOption("is of the evaluation; maps have --map-jobs", "--scale")
     if names is not None and maps:
-        raise InvalidOption("are of the evaluation; maps have none", "--parts")
-    own = maps_of(paper) if maps else None
-    scaled = EvaluationScale(scale, seeds)
-    chosen = evaluation.chosen(scaled, names) if own is None else own.parts(seeds, map_jobs)
+        raise InvalidOption("are of the evaluation; maps run at all their points", "--parts")
+    scaled = EvaluationScale(USUAL_SCALE if scale is None else scale, seeds)
+    own = _maps(paper, map_jobs) if maps else None
+    chosen = evaluation.chosen(scaled, names) if own is None else own.parts(seeds)
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
     if listing:
         rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]
-        terminal_tables.show(table_of(["part", Column("runs"), "what it repeats"], rows, f"{evaluation.paper}: parts"))
+        what = "points" if maps else "parts"
+        columns: list[Column | str] = [what[:-1], Column("runs"), "what it repeats"]
+        terminal_tables.show(table_of(columns, rows, f"{evaluation.paper}: {what}"))
         return
     folder = out or Path(f"reproduce-{paper}-map" if maps else f"reproduce-{paper}")
     check_folder(folder)
     try:
         with shown_runs("reproduce", _missing(chosen, folder), jobs, _seconds(chosen, folder)) as work:
-            stores = evaluation.run(
+            stores = run_parts(
                 chosen, RunStore(folder), jobs=jobs, watch=work.update, checkpoint_every=checkpoint_every
             )
     except KeyboardInterrupt:
         raise stopped(len(_missing(chosen, folder)), sum(runs.values()), folder) from None
     if own is not None:
-        _show_maps(own, own.table(stores), folder, seeds, own.jobs if map_jobs is None else map_jobs, as_json)
+        _show_maps(own, own.table(stores), folder, seeds, as_json)
         return
     table = evaluation.compared(chosen, stores)
     if as_json:
         console.print_json(table)
         return
-    size = f"{scale:g} of the jobs" if evaluation.scaled else "all jobs"
+    size = f"{scaled.jobs:g} of the jobs" if evaluation.scaled else "all jobs"
     title = f"{evaluation.paper}: {size}, {counted(seeds, 'seed')}"
     show(table, title, evaluation.common_reason)
     print(f"runs: {folder}")
 
 
-def _show_maps(maps: ClaimMaps, table: pd.DataFrame, folder: Path, seeds: int, jobs: int, as_json: bool) -> None:
-    """Write the page, and print the sentences and where it is."""
+def _maps(paper: str, jobs: int | None) -> ClaimMaps:
+    """The maps of a paper, with this number of jobs."""
+    from hetopt.proofs.evaluations.headline_maps import MAPS
+
+    return MAPS[paper] if jobs is None else replace(MAPS[paper], jobs=whole(jobs, "--map-jobs", LEAST_MAP_JOBS))
+
+
+def _show_maps(maps: ClaimMaps, table: pd.DataFrame, folder: Path, seeds: int, as_json: bool) -> None:
+    """Write the page and the table, and print the sentences and where the page is."""
+    from hetopt.data.saving import save
     from hetopt.presentation import terminal_tables
     from hetopt.proofs.evaluations import map_page
 
-    path = map_page.write(maps, table, folder, seeds=seeds, jobs=jobs, versions=console.versions())
+    found, path = map_page.sentences(maps, table), folder / "maps.html"
+    save(map_page.page(maps, table, found, seeds, console.versions()), path, overwrite=True)
+    save(table.to_csv(index=False), folder / "maps.csv", overwrite=True)
     if as_json:
         console.print_json(table)
         return
-    for number, found in map_page.sentences(maps, table).items():
-        terminal_tables.print_text(f"{maps.paper}: {maps.headlines[number].title}")
-        for text in found:
+    for title, texts in found.items():
+        terminal_tables.print_text(f"{maps.paper}: {title}")
+        for text in texts:
             terminal_tables.print_text(f"- {text}")
     print(f"page: {path}")
 
@@ -134,8 +152,9 @@ def _missing(parts: Sequence[EvaluationPart], folder: Path) -> list[RunKey]:
     from hetopt.experiments.run_store import RunStore
     from hetopt.proofs.evaluations.evaluation import key_in_part
 
-    stores = {part.name: RunStore(folder / part.name) for part in parts}
-    return [key_in_part(part, spec.key) for part in parts for spec in part.experiment.missing(stores[part.name])]
+    return [
+        key_in_part(part, spec.key) for part in parts for spec in part.experiment.missing(RunStore(folder / part.name))
+    ]
 
 
 def _seconds(parts: Sequence[EvaluationPart], folder: Path) -> dict[RunKey, float]:
