@@ -49,7 +49,7 @@ leaves about 1e-12, and no result shows it."""
 
 CENTRED = 1e-7
 """Part of the optimum that the centre of the optimal shares may give up. A tenth of EQUAL, so that it still counts as
-optimal; large enough for Newton's steps to resolve the slack of the rows that limit the optimum."""
+optimal; the slack of the rows that limit the optimum still has half of the digits of a float."""
 
 FINE = 1e-10
 """Tolerances of HiGHS for an exact basis or exact prices: the smallest that it accepts. Smaller numbers, relative to

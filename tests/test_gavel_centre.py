@@ -11,6 +11,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
+from scipy.optimize import linprog
 
 import hetopt
 from hetopt import Formulation, Instance, InvalidFormulation, InvalidOption
@@ -18,7 +19,7 @@ from hetopt.models import gavel
 from hetopt.models.gavel.centred import IsolatedSoFar
 from hetopt.models.objectives import TotalRate
 from hetopt.proofs.strategies import job_instances
-from hetopt.tolerances import FEASIBILITY, TRUSTED, VISIBLE
+from hetopt.tolerances import CENTRED, FEASIBILITY, TRUSTED, VISIBLE
 
 EGALITARIAN = {
     "max-min": gavel.max_min_fairness(),
@@ -74,6 +75,36 @@ def test_it_is_optimal_and_treats_equal_jobs_equally(instance: Instance, name: s
     assert found.certificate.violation <= FEASIBILITY
     assert (found.x[found.entities.allowed] > 0).all()
     assert found.x[::2] == pytest.approx(found.x[1::2], abs=VISIBLE)
+
+
+def slacks(instance: Instance, x: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """Shares, time left, GPUs left and rates above the floors, by hand."""
+    speed = np.array([list(job.throughput.values()) for job in instance.jobs])
+    demand, capacity = np.array([job.demand for job in instance.jobs]), list(instance.cluster.capacity.values())
+    return np.concatenate([x.ravel(), 1 - x.sum(axis=1), capacity - demand @ x, (speed * x).sum(axis=1) - floor])
+
+
+@given(st.integers(0, 2**32), st.sampled_from([50, 100, 150]), st.sampled_from(sorted(EGALITARIAN)))
+@settings(max_examples=examples(12, 100), deadline=None)
+def test_the_centre_of_a_backlog(seed: int, number: int, name: str) -> None:
+    """There the gradient of the sum of logarithms vanishes: relative to its slacks those of any shares have mean 1."""
+    rng = np.random.default_rng(seed)
+    speed, demand = 10.0 ** rng.uniform(-1, 1, (number, 3)), rng.integers(1, 5, number)
+    instance = Instance.from_jobs(speed, demand, rng.uniform(1, 1e4, number), [8, 8, 8], round_seconds=1.0)
+    best = hetopt.solve(EGALITARIAN[name], instance)
+    rate = best.rate.to_numpy()
+    x = gavel.centre(instance.entities("jobs"), best.x, rate)
+    floor = rate * (1 - CENTRED)
+    within = [best.x]
+    for _ in range(2):
+        rows = np.zeros((2 * number + 3, 3 * number))
+        for e in range(number):
+            rows[e, 3 * e : 3 * e + 3], rows[number + e, 3 * e : 3 * e + 3] = 1, -speed[e]
+            rows[2 * number :, 3 * e : 3 * e + 3] = demand[e] * np.eye(3)
+        found = linprog(rng.normal(size=3 * number), rows, np.concatenate([np.ones(number), -floor, [8, 8, 8]]))
+        within.append(found.x.reshape(x.shape))
+    for other in within:
+        assert (slacks(instance, other, floor) / slacks(instance, x, floor)).mean() == pytest.approx(1.0, abs=TRUSTED)
 
 
 def test_by_hand() -> None:

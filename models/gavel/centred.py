@@ -20,7 +20,7 @@ from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.rates import isolated_rate
-from hetopt.errors import InvalidFormulation
+from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import Traits
 from hetopt.models.gavel.gavel_components import FinishTime, MaxMinRate, TimeFraction
@@ -34,6 +34,11 @@ from hetopt.tolerances import CENTRED, FEASIBILITY
 
 STEPS = 200
 """Limit of Newton steps; 15 to 30 are usual."""
+
+NO_CENTRE = "the centre of the optimal shares was not found, because rounding errors are too large"
+
+CLOSE = 1e-4
+"""Gain of a Newton step below which full steps converge quadratically; their rounding errors are far smaller."""
 
 
 def centre(entities: Entities, share: Floats, floor: Floats, most: float = 1.0) -> Floats:
@@ -57,6 +62,11 @@ def centre(entities: Entities, share: Floats, floor: Floats, most: float = 1.0) 
     -------
     numpy.ndarray
         (n, k) shares.
+
+    Raises
+    ------
+    NotSolved
+        Rounding errors keep it from the centre.
     """
     usable = entities.capacity > 0
     can_run = entities.allowed & usable
@@ -68,9 +78,8 @@ def centre(entities: Entities, share: Floats, floor: Floats, most: float = 1.0) 
         size = entities.speed[rows].max(axis=1)
         speed = np.where(can_run, entities.speed, 0.0)[part] / size[:, None]
         x = np.maximum(share[part], 0.0)
-        x /= np.maximum(
-            1.0, np.maximum(x.sum(axis=1, keepdims=True) / most, demand @ x / capacity)
-        )  # solver's tolerance
+        excess = np.maximum(x.sum(axis=1, keepdims=True) / most, demand @ x / capacity)  # by the solver's tolerance
+        x /= np.maximum(1.0, excess)
         least = np.minimum(floor[rows] / size, (speed * x).sum(axis=1)) * (1.0 - CENTRED)
         result[part] = _Shares(speed, can_run[part], demand, capacity, least, most).centre(x)
     return result
@@ -122,39 +131,58 @@ class _Shares:
         return (1.0 - CENTRED / 2) * share + CENTRED / 2 * np.where(self.can_run, even, 0.0)
 
     def centre(self, share: Floats) -> Floats:
-        """The centre, by Newton's method."""
-        x = self.inner(share)
+        """The centre, by Newton's method.
+
+        Raises
+        ------
+        NotSolved
+            Rounding errors keep it from the centre.
+        """
+        x, least = self.inner(share), np.inf
         value = self.value(x)
         for _ in range(STEPS):
             step, gain = self.step(x)
-            if gain < FEASIBILITY:
-                break
+            if gain < CLOSE:
+                if gain > least / 2:  # only rounding errors are left
+                    return x
+                x, least = x + step, gain
+                continue
             length = min(1.0, BOUNDARY_FRACTION * self.room(x, step))
             while (after := self.value(x + length * step)) < value + 0.1 * length * gain:
                 length /= 2
                 if length < FEASIBILITY:
-                    return x
+                    raise NotSolved(NO_CENTRE, "error")
             x, value = x + length * step, after
-        return x
+        raise NotSolved(NO_CENTRE, "error")
 
     def step(self, x: Floats) -> tuple[Floats, float]:
         """Newton's step, and the gain that its slope promises.
 
-        The Hessian is a k x k block per job, and a block over the capacity rows, which is eliminated.
+        Relative to the shares, the step y minimises ``|y - 1|² + |A y + 1|²``, where a row of A is how fast a slack
+        falls relative to what is left of it. QR factorisations solve this with digits that normal equations lose: one
+        for each job, and one for the GPUs, which couple the jobs.
         """
-        share, idle, left, over = self.slacks(x)
-        floored = np.where(self.floor > 0, 1.0 / over, 0.0)[:, None] * self.speed
-        timed = np.where(self.can_run, 0.0 if np.isinf(self.most) else 1.0 / idle[:, None], 0.0)
-        slope = np.where(self.can_run, 1.0 / share - timed + floored - self.demand[:, None] / left, 0.0)
-        block = floored[:, :, None] * floored[:, None, :] + timed[:, :, None] * timed[:, None, :]
-        diagonal = np.arange(x.shape[1])
-        block[:, diagonal, diagonal] += 1.0 / share**2
-        inverse = np.linalg.inv(block) * (self.can_run[:, :, None] & self.can_run[:, None, :])
-        alone = np.einsum("eij,ej->ei", inverse, slope)
-        coupling = np.diag(left**2) + np.einsum("e,eij->ij", self.demand**2, inverse)
-        price = np.linalg.solve(coupling, self.demand @ alone)
-        step = alone - self.demand[:, None] * np.einsum("eij,j->ei", inverse, price)
-        return step, float((slope * step).sum())
+        _, idle, left, over = self.slacks(x)
+        share, unit = np.where(self.can_run, x, 0.0), np.eye(x.shape[1])
+        rate = np.where(self.floor > 0, 1.0 / over, 0.0)[:, None] * self.speed * share
+        spent = (0.0 if np.isinf(self.most) else 1.0 / idle[:, None]) * share
+        own = np.concatenate([np.broadcast_to(unit, (len(x), *unit.shape)), np.stack([-rate, spent], axis=1)], axis=1)
+        target = np.concatenate([self.can_run, -np.ones((len(x), 2))], axis=1)
+        used = self.demand[:, None] * share / left
+
+        factor, root = np.linalg.qr(own)
+        inverse = np.linalg.inv(root)
+        alone = np.einsum("eij,ei->ej", factor, target).ravel()
+        coupling = (used[:, :, None] * inverse).transpose(1, 0, 2).reshape(len(unit), -1)
+        _, corner = np.linalg.qr(np.concatenate([coupling.T, unit]))
+
+        def step(of_jobs: Floats, of_gpus: Floats) -> tuple[Floats, Floats]:
+            price = np.linalg.solve(corner, np.linalg.solve(corner.T, of_gpus + coupling @ of_jobs))
+            return np.einsum("eij,ej->ei", inverse, (of_jobs - coupling.T @ price).reshape(x.shape)), price
+
+        y, price = step(alone, np.ones(len(unit)))
+        y += step(np.zeros_like(alone), 1.0 + (used * y).sum(axis=0) - price)[0]  # what rounding has left of the GPUs
+        return share * y, float((np.einsum("eij,ej->ei", own, y) ** 2).sum() + ((price - 1.0) ** 2).sum())
 
     def room(self, x: Floats, step: Floats) -> float:
         """Length of the step to the boundary."""
@@ -187,10 +215,9 @@ class Centred:
     formulation: Formulation
 
     def __post_init__(self) -> None:
-        parts = expect(Formulation, self.formulation, "Centred.formulation").components
-        limits = [part for part in parts if isinstance(part, TimeFraction)]
-        mains = [part for part in parts if isinstance(part, MaxMinRate | FinishTime)]
-        if (len(parts), len(limits), len(mains)) != (2, 1, 1):
+        expect(Formulation, self.formulation, "Centred.formulation")
+        objectives, limits = self._parts()
+        if (len(self.formulation.components), len(objectives), len(limits)) != (2, 1, 1):
             raise InvalidFormulation(
                 f"has {', '.join(self.formulation.names)}; only the optimum of LeastRatio, SoonestEnd or FinishTime "
                 "with TimeFraction has a centre here",
@@ -203,14 +230,21 @@ class Centred:
         entities = formulation.entities(instance)
         compiled = Compiled(formulation, entities)
         point, _ = solve_compiled(compiled, DEFAULT)
-        main = next(part for part in formulation if isinstance(part, MaxMinRate | FinishTime))
-        limit = next(part for part in formulation if isinstance(part, TimeFraction))
+        (main,), (limit,) = self._parts()
         found = np.maximum(point.share, 0.0)
         reached = compiled.measure(found, point.main.program.priority)[0].gain
         share = centre(entities, found, main.floor(entities, reached), limit.limit(entities))
         own_columns = point.x[share.size :]
         centred = replace(point, x=np.append(share.ravel(), own_columns), method=f"{point.method}, centred")
         return Allocation(entities, share, certify(compiled, centred, time.perf_counter() - began)), None
+
+    def _parts(self) -> tuple[list[MaxMinRate | FinishTime], list[TimeFraction]]:
+        """The objectives and the limits of time."""
+        parts = self.formulation.components
+        return (
+            [part for part in parts if isinstance(part, MaxMinRate | FinishTime)],
+            [part for part in parts if isinstance(part, TimeFraction)],
+        )
 
 
 @dataclass(frozen=True)
