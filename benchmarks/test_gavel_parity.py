@@ -59,7 +59,6 @@ class Case:
     ecos: Callable[[], Shares] | None
     numbers: tuple[int, ...] = (100,)
     fill: bool = True
-    mean: float = 0.01
 
 
 CASES = {
@@ -107,7 +106,7 @@ def test_beside_recorded_times(benchmark: BenchmarkFixture, full: bool, name: st
         system = case.system()
         if isinstance(system.policy, OnChange):
             own = shares_of(system.policy.policy)
-            found["rules"] = pd.Series(simulate_by_hand(jobs, own, ROUND, rules)) - arrival
+            found["our shares"] = pd.Series(simulate_by_hand(jobs, own, ROUND, rules)) - arrival
             waits = replace(case.system(allocation_seconds=1920.0), rounder=ByPriority(types=TYPES))
             found["as recorded"] = hetopt.simulate(waits, jobs, overheads=FREE).jobs["jct"]
         found["as it comes"] = hetopt.simulate(system, jobs, overheads=FREE).jobs["jct"]

@@ -12,7 +12,6 @@ from hetopt.decisions.placers import MoreWorkersFirst
 from hetopt.decisions.rounders import ByPriority, WholeGPUs
 from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS, ROUND_SECONDS, OnChange, System
-from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy
 from hetopt.models import gavel as gavel_policies
 from hetopt.models import oef
@@ -55,7 +54,7 @@ def _gavel(policy: Policy, round_seconds: float, allocation_seconds: float, fill
 
 def gavel(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
     """Gavel: max-min fairness over jobs, with rounds by priority."""
-    return _gavel(Centred(over_jobs(gavel_policies.max_min_fairness())), round_seconds, allocation_seconds)
+    return _gavel(Centred(replace(gavel_policies.max_min_fairness(), kind="jobs")), round_seconds, allocation_seconds)
 
 
 def gavel_water_filling(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
@@ -70,7 +69,7 @@ def gavel_ftf(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: fl
 
 def gavel_makespan(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
     """Gavel with the least makespan of the present jobs."""
-    return _gavel(Centred(over_jobs(gavel_policies.makespan())), round_seconds, allocation_seconds)
+    return _gavel(Centred(gavel_policies.makespan()), round_seconds, allocation_seconds)
 
 
 def gavel_sjf(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0, fill: bool = True) -> System:
@@ -78,7 +77,7 @@ def gavel_sjf(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: fl
 
     Without ``fill``, jobs do not run on types on which they have no share.
     """
-    return _gavel(over_jobs(gavel_policies.shortest_job_first()), round_seconds, allocation_seconds, fill)
+    return _gavel(gavel_policies.shortest_job_first(), round_seconds, allocation_seconds, fill)
 
 
 def gavel_fifo(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
@@ -87,11 +86,6 @@ def gavel_fifo(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
     As in Gavel's code, without shares; its linear program is :func:`hetopt.models.gavel.gavel_policies.fifo`.
     """
     return System(FIFO(round_seconds, moves=True), placer=MoreWorkersFirst(sticky=True))
-
-
-def over_jobs(policy: Formulation) -> Formulation:
-    """The policy over jobs, also where the instance has tenants."""
-    return replace(policy, kind="jobs")
 
 
 # Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs

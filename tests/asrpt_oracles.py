@@ -42,7 +42,7 @@ class Machines:
         return self.chosen(pipeline, self.servers.free.tolist(), most=True)[1]
 
     def is_heavy(self, pipeline: Pipeline) -> bool:
-        """Lines 8 of Algorithm 1."""
+        """Line 8 of Algorithm 1."""
         return bool(Asynchronous().most(pipeline, self.servers) / self.fewest(pipeline) >= self.heavy)
 
     def chosen(self, pipeline: Pipeline, free: list[int], most: bool) -> tuple[dict[int, int], Any]:
@@ -55,10 +55,10 @@ class Machines:
         taken = self.servers.take(use)
         return use, Asynchronous()(pipeline, HeavyEdge()(pipeline, taken).replicas, taken)[()]
 
-    def run(self, job: Job, pipeline: Pipeline, work: Any, time: Any, most: bool) -> None:
+    def run(self, job: Job, pipeline: Pipeline, time: Any, most: bool) -> None:
         """Start ``job`` on what is chosen at ``time``."""
         use, alpha = self.chosen(pipeline, self.free(time), most)
-        self.ran[job.name] = Ran(use, time, time + work * alpha)
+        self.ran[job.name] = Ran(use, time, time + Fraction(job.work) * alpha)
 
 
 def srpt(arrivals: list[Any], sizes: list[Any]) -> list[tuple[Any, int]]:
@@ -100,7 +100,7 @@ def asrpt(jobs: list[Job], pipelines: list[Pipeline], predicted: list[Any], mach
                     time = t
                     if machines.chosen(pipeline, machines.free(t), most=True)[1] < first:
                         break
-        machines.run(job, pipeline, Fraction(job.work), time, machines.is_heavy(pipeline))
+        machines.run(job, pipeline, time, machines.is_heavy(pipeline))
         last = time
 
 
@@ -117,7 +117,7 @@ def in_order(
         waiting = sorted((i for i, j in enumerate(jobs) if j.name not in machines.ran and j.arrival <= time), key=rank)
         for i in waiting:
             if sum(machines.free(time)) >= pipelines[i].gpus:
-                machines.run(jobs[i], pipelines[i], Fraction(jobs[i].work), time, most[i])
+                machines.run(jobs[i], pipelines[i], time, most[i])
             elif not conserving:
                 break
         later = [Fraction(j.arrival) for j in jobs if j.arrival > time]

@@ -52,9 +52,6 @@ class Rules:
     types: tuple[str, ...] = ("v100", "p100", "k80")
 
 
-PAPER = Rules(False, 0.0, 0.0, fill=False, prior=0.0, per_type=False, types=())
-"""Gavel's paper."""
-
 Pair = tuple[str, int]
 
 

@@ -51,28 +51,36 @@ def test_a_trace_of_several_files_is_all_of_them(tmp_path: Path, monkeypatch: py
     }
 
 
-def test_code_in_several_files_is_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+OTHER = ("own_other.py", "notes.txt")
+
+
+@pytest.mark.parametrize("package_file", ["__init__.py", "notes.txt"])
+def test_code_in_several_files_is_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package_file: str
+) -> None:
     """What a module imports, and what that imports; not installed packages, and not modules without an import."""
     monkeypatch.syspath_prepend(tmp_path)
-    package = tmp_path / "own_models"
+    package = tmp_path / f"own_models_{package_file[:2]}"
     package.mkdir()
     files = {
-        package / "__init__.py": "",
+        package / package_file: "",
         package / "main.py": "import numpy as np, own_helper\nfrom . import sizes\nfrom .deep import f",
         package / "sizes.py": "SIZE = 3",
-        package / "deep.py": "def f():\n    from own_models import late\n    return late",
-        package / "late.py": "from own_models.main import sizes",
+        package / "deep.py": f"def f():\n    from {package.name} import late\n    return late",
+        package / "late.py": f"from {package.name}.main import sizes",
         tmp_path / "own_helper.py": "WEIGHT = 2",
         tmp_path / "own_other.py": "",
     }
     for file, text in files.items():
         file.write_text(text, encoding="utf-8")
-    first = file_digests(["own_models.main:Policy"])
+    first = file_digests([f"{package.name}.main:Policy"])
     assert len(first) == 1
     for file, text in files.items():
         file.write_text(text + "\n# changed", encoding="utf-8")
-        assert (file_digests(["own_models.main:Policy"]) != first) == (file.name != "own_other.py")
+        assert (file_digests([f"{package.name}.main:Policy"]) != first) == (
+            file.name not in ("own_other.py", "notes.txt")
+        )
         file.write_text(text, encoding="utf-8")
-        assert file_digests(["own_models.main:Policy"]) == first
+        assert file_digests([f"{package.name}.main:Policy"]) == first
     (tmp_path / "own_helper.py").write_text("no Python", encoding="utf-8")
-    assert file_digests(["own_models.main:Policy"]) == {}
+    assert file_digests([f"{package.name}.main:Policy"]) == {}

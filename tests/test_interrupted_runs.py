@@ -14,7 +14,7 @@ import pytest
 from left_processes import children, command
 from waiting import PATIENCE, until
 
-from hetopt.errors import OtherCheckpoint, PolicyFailed
+from hetopt.errors import OtherCheckpoint, PolicyFailed, UnusableFile
 from hetopt.experiments.experiment import CHECKPOINT, PROGRESS, Experiment, RunSpec, SystemVariant
 from hetopt.experiments.run_progress import ProgressFile, RunsProgress
 from hetopt.experiments.run_store import TABLES, RunKey, RunRecord, RunStore, read_table
@@ -148,6 +148,13 @@ def test_the_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     (record,) = ONE.run(RunStore(tmp_path))
     assert record.summary["finished"] == 12
     assert not (folder / CHECKPOINT).exists()
+
+
+def test_a_checkpoint_that_cannot_be_read_stays(tmp_path: Path) -> None:
+    (tmp_path / next(ONE.runs()).key.folder() / CHECKPOINT).mkdir(parents=True)
+    with pytest.raises(UnusableFile, match="cannot be"):
+        ONE.run(RunStore(tmp_path))
+    assert list(tmp_path.rglob(CHECKPOINT))
 
 
 def test_a_run_whose_policy_fails_leaves_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

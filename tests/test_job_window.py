@@ -99,13 +99,16 @@ def test_by_hand() -> None:
     assert summary(replace(whole, job_window=(1, 2)), instance)["jct_mean"] == whole.jobs.loc["J4", "jct"]
 
 
+SMALL = TraceWorkload("gavel-like", "hadar/cluster60", count=12)
+
+
 @pytest.mark.parametrize("window", [(0, 4), (2, 2), (-1, 2), (0.0, 2), (0,), "0:2", (True, 2), 3])
 def test_other_windows_are_refused(window: Any) -> None:
     with refused(InvalidOption, "job_window", "from 0 to 3, the number of jobs"):
         simulate(Shortest(), fig_2(), job_window=window)
-
-
-SMALL = TraceWorkload("gavel-like", "hadar/cluster60", count=12)
+    experiment = Experiment((replace(SMALL, count=3),), (SystemVariant("srtf"),), job_window=window)
+    with refused(InvalidOption, "job_window", "from 0 to 3, the number of jobs"):
+        next(experiment.runs()).run()
 
 
 def test_stored_runs_keep_it(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import by_hand, instances, is_present, moments, seated, simulations, spans_of
+from refused import refused
 from simulated import Shortest
 
 from hetopt import Cluster, Instance, Job, Log, Overheads, simulate
-from hetopt.errors import MetricUnavailable
+from hetopt.errors import InvalidInstance, MetricUnavailable
 from hetopt.metrics import finish_time_fairness, idle_gaps, jain_index, sharing, summary
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange
@@ -119,6 +120,32 @@ def test_gpus_of_a_server_that_is_down_are_not_idle() -> None:
     assert idle_gaps(log, two).empty
     without = replace(log, events=log.events[:0])
     assert idle_gaps(without, two)[["start", "end", "gpu_seconds"]].to_numpy().tolist() == [[10.0, 30.0, 20.0]]
+
+
+def test_before_the_log_nothing_is_idle() -> None:
+    jobs = tuple(Job(name, {"A": 1.0}, 50.0, 1) for name in "ab")
+    instance = Instance(Cluster.of({"A": 1}), jobs=jobs, time=100.0)
+    log = simulate(Shortest(), instance)
+    assert idle_gaps(log, instance).empty
+    assert summary(log, instance)["idle_gap_share"] == 0.0
+
+
+def test_jobs_without_work_wait_for_nothing_and_hide_no_gap() -> None:
+    """Job b waits from 0 on beside an idle GPU; the span is of a job that had no work left at the beginning."""
+    instance = Instance(Cluster.of({"A": 2}), jobs=(Job("a", {"A": 1.0}, 50.0, 1), Job("b", {"A": 1.0}, 50.0, 1)))
+    log = simulate(Shortest(), instance)
+    jobs = log.jobs.assign(finish=[np.nan, 50.0], start=[0.0, 40.0])
+    spans = log.spans.assign(start=[0.0, 40.0], end=[40.0, 50.0])
+    old = replace(log, jobs=jobs, spans=spans)
+    assert idle_gaps(old, instance)[["start", "end", "gpu_seconds"]].to_numpy().tolist() == [[0.0, 40.0, 40.0]]
+
+
+def test_events_of_an_unknown_server_are_reported() -> None:
+    instance = Instance(Cluster.of({"A": 1}), jobs=(Job("a", {"A": 1.0}, 50.0, 1),))
+    log = simulate(Shortest(), instance)
+    down = log.events.assign(job="moon", kind="down")
+    with refused(InvalidInstance, "log.events"):
+        idle_gaps(replace(log, events=down), instance)
 
 
 def test_an_unknown_division_of_gangs_is_reported() -> None:

@@ -25,7 +25,7 @@ EIGHTHS = st.integers(0, 8)
 AS_IN_THE_PAPER = ByPriority(fill=False, prior=0.0, per_type=False, reset_seconds=0.0)
 
 
-def by_the_paper(x: Any, demand: list[int], capacity: list[int], received: Any, number: int) -> set[tuple[int, int]]:
+def by_the_paper(x: Any, demand: list[int], capacity: list[int], received: Any) -> set[tuple[int, int]]:
     """[Gavel, Algorithm 1]: the pair of highest priority that is left, again and again; exact numbers."""
     left, free, chosen = (
         {(j, k) for j in range(len(x)) for k in range(len(capacity)) if x[j][k] > 0},
@@ -37,7 +37,7 @@ def by_the_paper(x: Any, demand: list[int], capacity: list[int], received: Any, 
         def rank(pair: tuple[int, int]) -> tuple[Any, ...]:
             j, k = pair
             had = received[j][k]
-            priority = Fraction(x[j][k], 8) * max(number, 1) / had if had else None
+            priority = Fraction(x[j][k], 8) / had if had else None
             return priority is not None, -(priority or 0), -x[j][k], j, k
 
         j, k = min(left, key=rank)
@@ -58,10 +58,10 @@ def test_against_the_algorithm_of_the_paper(data: st.DataObject, n: int, k: int,
     instance = Instance.from_jobs(np.ones((n, k)), demand, 1.0, capacity)
     allocation = by_rule(instance.entities("jobs"), np.array(x) / 8, "test", 0.0)
     state, received = None, np.zeros((n, k), dtype=int).tolist()
-    for number in range(rounds):
+    for _ in range(rounds):
         plan, state = AS_IN_THE_PAPER(allocation, instance, state)
         runs = {(int(j), int(i)) for j, i in zip(*np.nonzero(plan.x), strict=True)}
-        assert runs == by_the_paper(x, demand, capacity, received, number)
+        assert runs == by_the_paper(x, demand, capacity, received)
         assert all(plan.x[j, i] == demand[j] for j, i in runs)
         for j, i in runs:
             received[j][i] += 1

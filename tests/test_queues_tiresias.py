@@ -233,8 +233,8 @@ class Plain:
 def test_every_decision_is_that_of_a_plain_version(
     per_type: Any, order: Any, within: Any, instance: Instance, limits: Any, promote: float | None, seconds: Any
 ) -> None:
-    knob = promote if order == "attained" else None
-    policy = Tiresias(limits, knob, per_type, order, within, round_seconds=seconds)
+    knobs = (promote, within) if order == "attained" else (None, "start")
+    policy = Tiresias(limits, knobs[0], per_type, order, knobs[1], round_seconds=seconds)
     log = followed(policy, Plain(policy), instance)
     assert log.jobs["finish"].notna().all()
 
@@ -283,6 +283,7 @@ def test_defaults() -> None:
         ({"per_type": "any"}, "Tiresias.per_type"),
         ({"order": None}, "Tiresias.order"),
         ({"within": "arrival"}, "Tiresias.within"),
+        ({"within": "running", "order": "remaining"}, "Tiresias.within"),
         ({"seed": 0.5}, "Tiresias.seed"),
         ({"round_seconds": -1}, "Tiresias.round_seconds"),
     ],

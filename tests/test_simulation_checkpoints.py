@@ -24,7 +24,7 @@ from simulated import Shortest, fig_2, table_1
 from test_environment_properties import environments
 
 from hetopt import Instance, InvalidOption, Log, Overheads, Plan, instances, simulate
-from hetopt.errors import CheckpointWarning, HetoptError, OtherCheckpoint
+from hetopt.errors import CheckpointWarning, HetoptError, OtherCheckpoint, UnusableFile
 from hetopt.registry import make_system, policy_names, system_names
 from hetopt.simulation.checkpoints import CheckpointFile, Checkpoints, digest
 from hetopt.simulation.environment import Environment
@@ -204,6 +204,27 @@ def test_bad_paths_and_intervals(tmp_path: Path) -> None:
         Checkpoints(tmp_path, every=-1.0)
     with refused(InvalidOption, None, "checkpoint"):
         simulate(Shortest(), fig_2(), checkpoint=3)  # type: ignore[arg-type]
+    with refused(InvalidOption, "Checkpoints.path"):
+        Checkpoints(3)  # type: ignore[arg-type]
+
+
+def test_a_state_that_cannot_be_written_is_reported_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = iter([True])
+
+    def save_if_possible(content: bytes, path: Path, overwrite: bool) -> None:
+        if next(full, False):
+            raise UnusableFile("cannot be written: No space left on device").in_file(str(path))
+        path.write_bytes(content)
+
+    monkeypatch.setattr("hetopt.simulation.checkpoints.save", save_if_possible)
+    with pytest.warns(CheckpointWarning) as caught:
+        simulate(Shortest(), fig_2(), checkpoint=Checkpoints(tmp_path / "state", 0.0))
+    assert [str(one.message).partition("device; ")[2] for one in caught] == [
+        "the simulation continues, and tries again later"
+    ]
+    assert (tmp_path / "state").exists()
 
 
 def test_states_are_written_at_the_interval_and_take_a_small_part_of_the_time(

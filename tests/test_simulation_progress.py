@@ -7,10 +7,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from simulated import Shortest, fig_2
 from waiting import until
 
 from hetopt import simulate
+from hetopt.errors import InvalidOption
 from hetopt.presentation import console
 from hetopt.presentation.simulation_progress import progress_text, shown_progress
 from hetopt.simulation.progress import SimulationProgress, part_done
@@ -85,6 +87,11 @@ def test_without_a_terminal_there_are_lines(
         report(SimulationProgress(300.0, 1, 4, 8, 0.25, 4.0))
         line = "5 min simulated, 1 of 4 jobs finished, 2 rounds/s, done in about 12 s"
         until(lambda: is_printed(f"hetopt: simulation: {line}\n"), "a line with the facts")
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with refused(InvalidOption, "progress"):
+        simulate(Shortest(), fig_2(), progress=3)  # type: ignore[arg-type]
 
 
 def test_short_simulations_print_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pytest
 from effort import examples
 from hypothesis import assume, given, settings
@@ -16,12 +15,12 @@ from test_environment_properties import check, environments
 import hetopt
 from hetopt import Allocation, Instance, Job, JobType, LongestStarved, Plan, Tenant, instances, simulate
 from hetopt.data.array_types import Floats
-from hetopt.decisions.rounders import Rounder
+from hetopt.decisions.rounders import ByPriority, Rounder
 from hetopt.decisions.system import OnChange, System
-from hetopt.errors import Stalled
+from hetopt.errors import InvalidOption, Stalled
 from hetopt.experiments.comparison import of_one_demand
 from hetopt.experiments.experiment import SystemVariant
-from hetopt.models import fft
+from hetopt.models import fft, gavel
 from hetopt.registry import make_system, policy_names, system_names
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.log import Log
@@ -121,27 +120,12 @@ def test_rounds_of_a_policy_that_is_called_on_change() -> None:
     assert (system.seconds, system.policy.round_seconds, system.policy.policy.round_seconds) == (60, 60, 60)
 
 
-@dataclass(frozen=True)
-class Watched:
-    """A selection that lends; it checks each decision against the same selection without lending."""
-
-    lend: LongestStarved
-
-    def __call__(self, plan: Plan, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
-        """The lending selection's plan."""
-        chosen, after = self.lend(plan, instance, state)
-        own, _ = replace(self.lend, lend=False)(plan, instance, state)
-        runs = own.x.any(axis=1)
-        assert np.array_equal(chosen.x[runs], own.x[runs])  # owners have what they have without lending
-        names = {name for name, row in zip(chosen.entities.names, chosen.x - own.x, strict=True) if row.any()}
-        assert names == chosen.borrowers
-        idle = chosen.entities.capacity - chosen.x.sum(axis=0)
-        assert chosen.given_up["idle"] == idle.sum()
-        for e in np.flatnonzero(~chosen.x.any(axis=1)):
-            usable = idle[chosen.entities.task_speed[e] > 0]
-            room = usable.sum() if self.lend.mix else usable.max(initial=0)
-            assert room < chosen.entities.demand[e]
-        return chosen, after
+def test_only_rounders_take_shares_of_earlier_jobs() -> None:
+    policy = OnChange(gavel.max_min_fairness(), 300.0, least_seconds=900.0)
+    System(policy, rounder=ByPriority())
+    for options in ({}, {"fluid": True}, {"fluid": True, "rounder": ByPriority()}):
+        with refused(InvalidOption, "OnChange.least_seconds"):
+            System(policy, **options)
 
 
 @dataclass(frozen=True)
@@ -165,17 +149,14 @@ SHARED = ("oef-cooperative", "oef-noncooperative", "gavel-tenants", "gandiva-fai
 @pytest.mark.parametrize("name", SHARED)
 @given(case=environments(), mix=st.booleans())
 @settings(max_examples=examples(8, 40), deadline=None)
-def test_lending_in_whole_systems(name: str, case: tuple[Instance, Environment], mix: bool) -> None:
-    """No job waits beside idle GPUs that it can use, owners lose nothing, and no deviation counts what is lent.
-
-    Until a job finishes, shares and deviations are those without lending.
-    """
+def test_lending_changes_no_shares_of_whole_systems(name: str, case: tuple[Instance, Environment], mix: bool) -> None:
+    """No deviation counts what is lent: until a job finishes, shares and deviations are those without lending."""
     instance, environment = owned(case[0]), case[1]
     assume(instance.entities("jobs").allowed.any(axis=1).all())  # a tenant's speedups may leave a gang no type
-    lending = make_system(name, {"lend": True, "mix": mix})
-    assert lending.selection == LongestStarved(mix, lend=True)
     logs, rounds = list[Log](), list[list[tuple[float, Floats, Any]]]()
-    for system in (make_system(name, {"mix": mix}), replace(lending, selection=Watched(LongestStarved(mix, True)))):
+    for lend in (False, True):
+        system = make_system(name, {"mix": mix, "lend": lend})
+        assert system.selection == LongestStarved(mix, lend)
         assert system.rounder is not None
         recorded = Recorded(system.rounder, [])
         try:

@@ -16,6 +16,7 @@ from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import OnChange, System
 from hetopt.formulations.traits import Traits, traits_of
 from hetopt.models import gavel, queues
+from hetopt.models.allox import AlloX
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair
 from hetopt.models.hadar import Hadar
@@ -35,20 +36,22 @@ SETTINGS = {
     "themis with all jobs": System(queues.Themis(0.0)),
     "gavel that computes shares every 1920 s": make_system("gavel", {"allocation_seconds": 1920.0}),
     "gavel without filling": System(OnChange(gavel.max_min_fairness()), 360.0, ByPriority(fill=False)),
-    "gandiva-fair with lending": System(
-        OnChange(gandiva_fair(), 300.0), rounder=WholeGPUs(), selection=LongestStarved(lend=True)
-    ),
 }
 """Settings on which conservation depends, or might."""
 
-SYSTEMS = REGISTERED | SETTINGS
+LENDING = {
+    f"{name} with lending": make_system(name, {"lend": True})
+    for name in ("oef-cooperative", "oef-noncooperative", "gavel-tenants", "gandiva-fair", "equal-split-tenants")
+}
+
+SYSTEMS = REGISTERED | SETTINGS | LENDING
 
 
 @st.composite
 def workloads(draw: st.DrawFn, system: System) -> Instance:
     """Jobs on one or two GPU types; AlloX' have one common demand, and systems among tenants get three tenants."""
     capacity = dict(zip("AB", draw(st.lists(st.integers(2, 5), min_size=1, max_size=2)), strict=False))
-    common = draw(st.integers(1, 2)) if system.idles == SYSTEMS["allox"].idles else None
+    common = draw(st.integers(1, 2)) if isinstance(system.policy, AlloX) else None
     jobs = []
     for i in range(draw(st.integers(2, 7))):
         home = draw(st.sampled_from(sorted(capacity)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -40,8 +40,24 @@ class Placer(Protocol):
         ...
 
 
+class _KeepsWhole:
+    """Base of placers with the setting ``whole``."""
+
+    whole: tuple[Parallelism, ...]
+
+    def __post_init__(self) -> None:
+        key = f"{type(self).__name__}.whole"
+        given = members(self.whole, str, key, InvalidOption)
+        object.__setattr__(self, "whole", tuple(Parallelism(one_of(kind, Parallelism, key)) for kind in given))
+
+    @property
+    def traits(self) -> Traits:
+        """With ``whole`` a job that waits for a server leaves the GPUs of its plan idle."""
+        return Traits(idles="jobs that no single server can hold leave their GPUs idle" if self.whole else "")
+
+
 @dataclass(frozen=True)
-class HierarchicalPlacer:
+class HierarchicalPlacer(_KeepsWhole):
     """FFT's placer, [FFT, section 4.3].
 
     1. A job that keeps its GPU type keeps its servers.
@@ -70,14 +86,6 @@ class HierarchicalPlacer:
     consolidate: bool = True
     whole: tuple[Parallelism, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "whole", _kinds(self.whole, type(self).__name__))
-
-    @property
-    def traits(self) -> Traits:
-        """With ``whole`` a job that waits for a server leaves the GPUs of its plan idle."""
-        return _traits(self.whole)
-
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
 
@@ -88,7 +96,7 @@ class HierarchicalPlacer:
 
 
 @dataclass(frozen=True)
-class MoreWorkersFirst:
+class MoreWorkersFirst(_KeepsWhole):
     """OEF's placer, [OEF, section 4.3]: jobs with more workers first, each into as few servers as possible.
 
     Parameters
@@ -108,26 +116,9 @@ class MoreWorkersFirst:
     sticky: bool = False
     whole: tuple[Parallelism, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "whole", _kinds(self.whole, type(self).__name__))
-
-    @property
-    def traits(self) -> Traits:
-        """With ``whole`` a job that waits for a server leaves the GPUs of its plan idle."""
-        return _traits(self.whole)
-
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
         return PlacementRun(plan, instance, self.whole).run(lambda _, gpus: (-gpus,), self.sticky, False)
-
-
-def _kinds(whole: Iterable[str], owner: str) -> tuple[Parallelism, ...]:
-    given = members(whole, str, f"{owner}.whole", InvalidOption)
-    return tuple(Parallelism(one_of(kind, Parallelism, f"{owner}.whole")) for kind in given)
-
-
-def _traits(whole: tuple[Parallelism, ...]) -> Traits:
-    return Traits(idles="jobs that no single server can hold leave their GPUs idle" if whole else "")
 
 
 class FreeGPUs(dict[str, int]):

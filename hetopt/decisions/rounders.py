@@ -648,28 +648,29 @@ class ByPriority:
         elif state.allocation is not allocation:
             state = state.under(allocation, instance.time, self.reset_seconds)
         jobs = instance.entities("jobs")
-        row, known = _rows_of(allocation.entities, jobs)
-        order = self._order(state, jobs, row, known)
-        chosen = order[_greedy(known[order[:, 0]], order[:, 1], jobs)]
+        row, job, gpu_type = self._order(state, jobs)
+        chosen = _greedy(job, gpu_type, jobs)
         gpus, rounds = np.zeros(jobs.shape), state.rounds.copy()
-        gpus[known[chosen[:, 0]], chosen[:, 1]] = jobs.demand[known[chosen[:, 0]]]
-        rounds[row[chosen[:, 0]], chosen[:, 1]] += 1
+        gpus[job[chosen], gpu_type[chosen]] = jobs.demand[job[chosen]]
+        rounds[row[chosen], gpu_type[chosen]] += 1
         idle = float(jobs.capacity.sum() - gpus.sum())
         plan = Plan(jobs, read_only(gpus), None, {"idle": idle}, allocation.certificate)
         return plan, replace(state, rounds=rounds, due=state.due + allocation.x)
 
-    def _order(self, state: Received, jobs: Entities, row: Positions, known: Positions) -> Positions:
-        """(m, 2) pairs of a job, by its place in ``known``, and a GPU type, in the order of their priorities."""
-        share, can_run = state.allocation.x[row], jobs.allowed[known]
-        job, gpu_type = np.nonzero(can_run if self.fill else can_run & (share > 0))
-        share, received = share[job, gpu_type], self.prior + state.rounds[row[job], gpu_type]
+    def _order(self, state: Received, jobs: Entities) -> tuple[Positions, Positions, Positions]:
+        """Pairs of a job and a GPU type, in the order of their priorities: row in the allocation, job, type."""
+        row, job = _rows_of(state.allocation.entities, jobs)
+        share, can_run = state.allocation.x[row], jobs.allowed[job]
+        pair, gpu_type = np.nonzero(can_run if self.fill else can_run & (share > 0))
+        share, row, job = share[pair, gpu_type], row[pair], job[pair]
+        received = self.prior + state.rounds[row, gpu_type]
         priority = np.where(share > 0, np.inf, 0.0)
         np.divide(share, received, out=priority, where=received > 0)
-        keys = [gpu_type, known[job], -share, -state.owed[row[job], gpu_type], -priority]
+        ranks = [gpu_type, job, -share, -state.owed[row, gpu_type], -priority]
         if self.per_type:
-            keys.append(self._queue(jobs)[gpu_type])
-        order = np.lexsort(keys)
-        return np.column_stack([job[order], gpu_type[order]])
+            ranks.append(self._queue(jobs)[gpu_type])
+        order = np.lexsort(ranks)
+        return row[order], job[order], gpu_type[order]
 
     def _queue(self, jobs: Entities) -> Positions:
         """(k,) place of each type's queue."""

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hetopt.checks import FrozenDict
-from hetopt.data.array_types import Floats
+from hetopt.checks import FrozenDict, boolean
 from hetopt.data.entities import Entities, job_type_keys, members
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
@@ -23,7 +22,7 @@ from hetopt.results.allocation import Plan
 class Selection(Protocol):
     """From a plan over tenants to a plan over their jobs.
 
-    A selection that gives a gang GPUs of several types has an attribute ``traits`` with ``mixes``.
+    A selection that mixes GPU types in a gang, or leaves idle what a gang could use, declares it in ``traits``.
     """
 
     def __call__(self, plan: Plan, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
@@ -71,13 +70,22 @@ class LongestStarved:
 
     Notes
     -----
-    In each round jobs are selected for their tenant's own GPUs first, which so come back to their owner (reclaim).
-    Lending changes neither the plan nor this selection, so no rounder charges a tenant for what it borrows. A job on
-    borrowed GPUs does run: on its tenant's own GPUs it comes after the starved jobs of the tenant.
+    In each round jobs are first selected for their own tenant's GPUs, so lent GPUs return to their owner (reclaim).
+    Lending changes neither the plan nor this selection, so no rounder charges a tenant for what it borrows. Time on
+    borrowed GPUs counts as running: afterwards the job comes behind the tenant's longer starved jobs.
+
+    Raises
+    ------
+    InvalidOption
+        ``mix`` or ``lend`` is neither True nor False.
     """
 
     mix: bool = False
     lend: bool = False
+
+    def __post_init__(self) -> None:
+        for key in ("mix", "lend"):
+            boolean(getattr(self, key), f"LongestStarved.{key}")
 
     @property
     def traits(self) -> Traits:
@@ -106,14 +114,16 @@ class LongestStarved:
         rank = np.argsort(order)  # the inverse permutation
         for row, name in zip(left, plan.entities.names, strict=True):
             fill(row, sorted(belongs[names[name]], key=rank.item))
-        idle, borrowers = plan.given_up.get("idle", 0.0) + float(np.sum(left)), frozenset[str]()
+        idle = plan.given_up.get("idle", 0.0) + float(np.sum(left))
+        borrowers = frozenset[str]()
         if self.lend:
-            waiting = _by_tenant(instance, (i for i in order if i not in fill.gangs))
-            for tenant, rows in groupby(zip(left, plan.entities.names, strict=True), lambda row: names[row[1]][0]):
+            waiting = fill.waiting(instance, order)
+            pairs = zip(left, plan.entities.names, strict=True)  # those of a tenant are adjacent
+            for tenant, rows in groupby(pairs, lambda pair: names[pair[1]][0]):
                 own = np.sum([row for row, _ in rows], axis=0).tolist()  # of all its job types
                 fill(own, waiting.get(tenant, ()))
-            lent = _lend(fill, _by_tenant(instance, (i for i in order if i not in fill.gangs)), instance, borrowed)
-            idle = float(jobs.capacity.sum() - sum(n for gang in fill.gangs.values() for n in gang.values()))
+            lent = _lend(fill, fill.waiting(instance, order), instance, borrowed)
+            idle = float(sum(fill.idle()))
             borrowers = frozenset(jobs.names[i] for i in lent)
             borrowed |= {str(instance.jobs[i].tenant): instance.time for i in lent}
         x = np.zeros(jobs.shape)
@@ -133,10 +143,11 @@ class _Filling:
     """
 
     def __init__(self, jobs: Entities, mix: bool) -> None:
-        held = np.zeros(jobs.shape) if jobs.held is None else jobs.held
-        self.fastest = np.lexsort((-held, -jobs.task_speed)).tolist()  # by speed, GPUs held, the cluster's order
+        self.held = np.zeros(jobs.shape) if jobs.held is None else jobs.held
+        self.fastest = np.lexsort((-self.held, -jobs.task_speed)).tolist()  # by speed, GPUs held, the cluster's order
         self.number = (jobs.task_speed > 0).sum(axis=1).tolist()  # of types that can run the job, the first of these
         self.demand, self.mix = jobs.demand.tolist(), mix
+        self.capacity: list[float] = jobs.capacity.tolist()
         self.gangs: dict[int, dict[int, float]] = {}
 
     def __call__(self, left: list[float], order: Iterable[int]) -> None:
@@ -146,10 +157,28 @@ class _Filling:
                 return
             self.runs(i, left)
 
-    def runs(self, i: int, left: list[float], held: Floats | None = None) -> bool:
-        """Whether job i takes its gang from ``left``, in place; of the types that it has ``held`` most first."""
+    def idle(self) -> list[float]:
+        """GPUs of each type that no job has."""
+        left = [*self.capacity]
+        for gang in self.gangs.values():
+            for k, n in gang.items():
+                left[k] -= n
+        return left
+
+    def waiting(self, instance: Instance, order: Iterable[int]) -> dict[str, list[int]]:
+        """Tenant -> its jobs without GPUs, both in ``order``."""
+        result: dict[str, list[int]] = {}
+        for i in order:
+            if i not in self.gangs:
+                result.setdefault(str(instance.jobs[i].tenant), []).append(i)
+        return result
+
+    def runs(self, i: int, left: list[float], keep: bool = False) -> bool:
+        """Whether job i takes its gang from ``left``, in place; with ``keep`` first of the types that it holds most."""
         types = self.fastest[i][: self.number[i]]
-        if gang := self._gang(self.demand[i], types if held is None else sorted(types, key=lambda k: -held[k]), left):
+        if keep:
+            types = sorted(types, key=lambda k: -self.held[i, k])
+        if gang := self._gang(self.demand[i], types, left):
             self.gangs[i] = gang
             for k, n in gang.items():
                 left[k] -= n
@@ -171,20 +200,16 @@ class _Filling:
 def _lend(
     fill: _Filling, waiting: Mapping[str, list[int]], instance: Instance, borrowed: Mapping[str, float]
 ) -> list[int]:
-    """Let the ``waiting`` jobs of each tenant, longest starved first, borrow the GPUs that ``fill`` has left: who does.
+    """Let the ``waiting`` jobs of each tenant, longest starved first, borrow the idle GPUs; return the borrowers.
 
     Parameters
     ----------
     borrowed:
         Tenant -> second at which it last borrowed.
     """
-    jobs = instance.entities("jobs")
-    spare, weight = jobs.capacity.copy(), {tenant.name: tenant.weight for tenant in instance.tenants}
-    for gang in fill.gangs.values():
-        spare[list(gang)] -= list(gang.values())
-    held = np.zeros(jobs.shape) if jobs.held is None else jobs.held
-    running = set(np.flatnonzero(held.any(axis=1)).tolist())
-    left, lent = spare.tolist(), list[int]()
+    weight = {tenant.name: tenant.weight for tenant in instance.tenants}
+    running = set(np.flatnonzero(fill.held.any(axis=1)).tolist())
+    left, lent = fill.idle(), list[int]()
     turns = [
         (0.0, borrowed.get(t, -inf), n, t, iter(sorted(own, key=lambda i: i not in running)))
         for n, (t, own) in enumerate(waiting.items())
@@ -192,19 +217,11 @@ def _lend(
     heapify(turns)
     while turns and any(left):
         gpus, last, n, tenant, own = heappop(turns)
-        job = next((i for i in own if fill.runs(i, left, held[i])), None)
+        job = next((i for i in own if fill.runs(i, left, keep=True)), None)
         if job is not None:
             lent.append(job)
             heappush(turns, (gpus + fill.demand[job] / weight[tenant], last, n, tenant, own))
     return lent
-
-
-def _by_tenant(instance: Instance, order: Iterable[int]) -> dict[str, list[int]]:
-    """Tenant -> its jobs, both in ``order``."""
-    result: dict[str, list[int]] = {}
-    for i in order:
-        result.setdefault(str(instance.jobs[i].tenant), []).append(i)
-    return result
 
 
 def _last_ran(instance: Instance, state: LastSeen | None) -> dict[str, float]:

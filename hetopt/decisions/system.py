@@ -457,6 +457,10 @@ class System:
         check_policy(self.policy)
         check_round_seconds(self, or_none=True)
         check_no_classes(self, "rounder", "selection", "placer")
+        if isinstance(self.policy, OnChange) and self.policy.least_seconds and (self.fluid or self.rounder is None):
+            raise InvalidOption(
+                "needs a rounder that takes shares of earlier jobs, ByPriority", "OnChange.least_seconds"
+            )
         if self.round_seconds is not None:
             object.__setattr__(self, "policy", with_settings(self.policy, round_seconds=self.round_seconds))
 
@@ -475,7 +479,7 @@ class System:
         """Why a job may be left without GPUs although its gang fits on the idle GPUs of one type; empty: none is.
 
         The last step that chooses jobs decides: the selection for shares of tenants, the rounder for shares of jobs in
-        rounds, else the policy. Policies that are not called for new jobs, and placers, have reasons of their own.
+        rounds, else the policy. Reasons of the policy and of the placer are added.
         """
         policy, rounder = traits_of(self.policy), traits_of(self.rounder or ByKind())
         reasons = [policy.idles]
@@ -587,8 +591,8 @@ class OnChange:
         if instance.time - last.time >= self.least_seconds:
             return False
         position = {name: e for e, name in enumerate(last.names)}
-        both = [(position[name], e) for e, name in enumerate(now.names) if name in position]
-        before, after = (list(rows) for rows in zip(*both, strict=True)) if both else ([], [])
+        both = [name for name in now.names if name in position]
+        before, after = [position[name] for name in both], [now.position[name] for name in both]
         return bool(both) and self._alike(last.speed[before], now.speed[after])
 
     def _alike(self, before: Floats, after: Floats) -> bool:

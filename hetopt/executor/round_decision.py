@@ -168,9 +168,10 @@ class RoundDecider:
         seconds = time.perf_counter() - began
         waits |= {ids[name]: str(why) for name, why in placement.waiting.items()}
         wake = math.inf if decision.wake is None else decision.wake
-        gpus, borrowers = int(decision.gpus.sum()), decision.plan.borrowers if decision.plan is not None else ()
-        lent = sorted({target.job for target in targets} & {ids[name] for name in borrowers})
-        return RoundDecision(targets, memory, pickle.dumps(memory), waits, wake, gpus, seconds, lent)
+        gpus = int(decision.gpus.sum())
+        named = () if decision.plan is None else decision.plan.borrowers
+        borrowers = sorted({target.job for target in targets} & {ids[name] for name in named})
+        return RoundDecision(targets, memory, pickle.dumps(memory), waits, wake, gpus, seconds, borrowers)
 
     def instance(self, state: ClusterState) -> tuple[Instance | None, dict[int, str | None]]:
         """The instance for the policy, None where no job can be scheduled; and why jobs are not in it.

@@ -166,10 +166,9 @@ def _snapshot(database: StateDatabase, finished: int | None) -> Snapshot:
     for row in jobs:
         if row["state"] == QUEUED and row["id"] not in by_job:
             row["reason"] = unable.get(str(row["id"]), row["reason"])
-    borrowers = set(json.loads(facts.get("borrowers") or "[]"))
+    borrowers = set(json.loads(facts.get("borrowers") or "[]")) & by_job.keys()
     shown = [
-        _job(row, by_job.get(row["id"], []), speeds.rates(row["id"]), now)
-        | {"borrows": row["id"] in borrowers & by_job.keys()}
+        _job(row, by_job.get(row["id"], []), speeds.rates(row["id"]), now) | {"borrows": row["id"] in borrowers}
         for row in jobs
     ]
     if controller is not None:

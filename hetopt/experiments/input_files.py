@@ -73,7 +73,7 @@ def _own_files(first: str) -> list[Path]:
         module = ahead.pop()
         if module in found or (module != first and not _is_own(module.partition(".")[0])):
             continue
-        if (spec := _spec(module)) is None:
+        if (spec := _spec(module)) is None or not spec.has_location:
             continue
         found[module] = Path(spec.origin)
         package = module if spec.submodule_search_locations else module.rpartition(".")[0]
@@ -86,16 +86,18 @@ def _is_own(package: str) -> bool:
     """Whether a package is the user's: neither installed nor part of Python or hetopt."""
     if package in sys.stdlib_module_names or package == "hetopt" or (spec := _spec(package)) is None:
         return False
-    return not any(part in ("site-packages", "dist-packages") for part in Path(spec.origin).parts)
+    places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())  # without __init__.py
+    return bool(places) and not any(
+        part in ("site-packages", "dist-packages") for place in places for part in Path(place).parts
+    )
 
 
 def _spec(module: str) -> Any:
-    """Spec of a module; None if it has no file."""
+    """Spec of a module; None if there is none."""
     try:
-        spec = find_spec(module)
+        return find_spec(module)
     except Exception:  # importing a parent package may raise anything; loading the module reports it
         return None
-    return spec if spec is not None and spec.has_location else None
 
 
 @lru_cache(maxsize=256)

@@ -14,8 +14,6 @@ from hetopt.stages.speed_models import SpeedModel
 class Traits:
     """Declarations of a policy about its results, as its attribute ``traits``.
 
-    Rounders and selections declare ``mixes`` and ``idles``, rounders ``kind``, placers ``idles``.
-
     Attributes
     ----------
     round_seconds:
@@ -25,7 +23,7 @@ class Traits:
     places:
         Plans include the servers of jobs.
     mixes:
-        A gang may get GPUs of several types.
+        Of policies, rounders and selections: a gang may get GPUs of several types.
     forks:
         A job may run in copies on several servers.
     terminates:
@@ -33,7 +31,7 @@ class Traits:
     speeds:
         Speeds of placed jobs that it assumes; None: no assumption. Simulations use them by default.
     kind:
-        Entities whose shares a rounder rounds; None: both.
+        Of rounders: the entities whose shares they round; None: both.
     idles:
         Why a job may be left without GPUs although its gang fits on the idle GPUs of one type, in a few words; empty:
         no job is (work conservation). Of a policy that returns plans, a rounder of jobs' shares, a selection, a placer;

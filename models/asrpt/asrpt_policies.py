@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -164,12 +164,7 @@ class NonPreemptivePolicy(ABC):
     @property
     def traits(self) -> Traits:
         """It chooses servers, and assumes its own model of the iteration time."""
-        return Traits(places=True, speeds=StageSpeeds(self.timing), idles=self.idles)
-
-    @property
-    @abstractmethod
-    def idles(self) -> str:
-        """See :class:`~hetopt.Traits`."""
+        return Traits(places=True, speeds=StageSpeeds(self.timing))
 
     def online(self, instance: Instance) -> FleetScheduler:
         """An event-driven scheduler; jobs that are placed in ``instance`` continue.
@@ -275,9 +270,10 @@ class ASRPT(NonPreemptivePolicy):
         at_least(self.delay, "ASRPT.delay", 0.0, InvalidOption)
 
     @property
-    def idles(self) -> str:
+    def traits(self) -> Traits:
         """Jobs wait for the virtual machine."""
-        return "jobs start in the order in which the virtual machine completes them, not before"
+        waits = "jobs start in the order in which the virtual machine completes them, not before"
+        return replace(super().traits, idles=waits)
 
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:
         """Algorithm 1."""
@@ -288,10 +284,7 @@ class ASRPT(NonPreemptivePolicy):
 class ListPolicy(NonPreemptivePolicy):
     """List scheduling: jobs start in a fixed order, the baselines of [ASRPT, section V-A].
 
-    The paper prints of the baselines' servers only that they "adopt the Heavy-Edge algorithm for GPU mapping", which
-    takes the servers as given (section IV-B). The choice by communication (Algorithm 1, lines 8 to 23) is A-SRPT's: on
-    slow networks, where "baselines falter", it is "demonstrating its effectiveness in handling communication overhead"
-    (section V-B). The servers of line 22 are those for a start without delay, as here, so they are the default.
+    The paper does not say how baselines choose servers. By default they ignore communication (Algorithm 1, line 22).
 
     Parameters
     ----------
@@ -299,8 +292,7 @@ class ListPolicy(NonPreemptivePolicy):
         ``"duration"``: shortest predicted duration first; ``"workload"``: smallest duration times GPUs first;
         ``"submission"``: order of arrival. Ties in the order of arrival.
     conserving:
-        Whether a job may overtake jobs that do not fit (WCS, work-conserving); else no job starts before the first. The
-        paper states the latter of SPJF only; an SPWF that overtakes would be WCS-Workload.
+        Whether a job may overtake jobs that do not fit (WCS, work-conserving); else no job starts before the first.
     servers:
         ``"least-available"``: those with the fewest free GPUs first; ``"most-available"``: those with the most, the
         order of Heavy-Edge; ``"by-communication"``: as A-SRPT, the most for communication-heavy jobs and the fewest for
@@ -318,9 +310,10 @@ class ListPolicy(NonPreemptivePolicy):
         one_of(self.servers, get_args(ServerChoice), f"{type(self).__name__}.servers")
 
     @property
-    def idles(self) -> str:
+    def traits(self) -> Traits:
         """Without overtaking jobs wait for the first."""
-        return "" if self.conserving else "no job starts before the first in the order"
+        waits = "" if self.conserving else "no job starts before the first in the order"
+        return replace(super().traits, idles=waits)
 
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:
         """List scheduling in that order."""

@@ -101,15 +101,15 @@ class QueuePolicy(ABC):
 
 @dataclass(frozen=True)
 class FIFO(QueuePolicy):
-    """First in, first out: jobs start in the order of arrival and are never preempted.
+    """First in, first out: jobs start in the order of arrival. Without ``moves`` they are never preempted.
 
     With ``backfill`` a job that fits may start before jobs ahead of it that do not fit.
 
     Parameters
     ----------
     moves:
-        In each decision every job in turn takes the best type that is left, so that running jobs may move, as in
-        Gavel's performance-aware FIFO. A job that arrived later still takes nothing from one that runs.
+        In each decision every job in turn takes the best type that is left, as in Gavel's performance-aware FIFO. So
+        running jobs may move, and stop if a job that arrived earlier takes their GPUs.
     """
 
     backfill: bool = False
@@ -121,7 +121,7 @@ class FIFO(QueuePolicy):
 
     @property
     def preemption(self) -> Preemption:
-        """No running job may be preempted; with ``moves`` all are placed again."""
+        """None without ``moves``; with it all are placed again."""
         return Preemption.ALL if self.moves else Preemption.NONE
 
     def ranked(self, jobs: Entities, state: Any) -> tuple[Floats, None]:

@@ -140,8 +140,8 @@ class PAL:
     Parameters
     ----------
     order:
-        ``"srtf"``, ``"srsf"``, ``"las"`` or ``"fifo"`` (without preemption), as the policies of these names, or a queue
-        policy whose order it takes.
+        ``"srtf"``, ``"srsf"``, ``"las"`` or ``"fifo"`` (without preemption unless ``moves``), as the policies of these
+        names, or a queue policy whose order it takes; its other settings are ignored.
     across:
         Slowdown of a job whose GPUs are not all in one server, >= 1.
     variability:
@@ -149,9 +149,9 @@ class PAL:
         :class:`~hetopt.stages.speed_models.Variability`. 1 for absent servers and models; servers that are not in
         the cluster, e.g. because they have failed, are ignored.
     classes:
-        Model -> class of sensitivity to variability, 0 for the most sensitive. Among the jobs at the head of the queue
-        whose gangs fill the cluster, jobs of a lower class choose their GPUs first, jobs of other models last. Empty:
-        the order decides.
+        Model -> class of sensitivity to variability, 0 for the most sensitive. Among the first jobs of the queue, as
+        many as fit the cluster together, jobs of a lower class choose their GPUs first, jobs of other models last.
+        Empty: the order decides.
     moves:
         In each decision all jobs are placed again, with ``"fifo"`` too. False: running jobs keep their GPUs unless they
         are preempted.
@@ -199,13 +199,12 @@ class PAL:
         ------
         InvalidInstance
             See :func:`~hetopt.data.instance.present_entities`. With a state: the time is before that of the state. With
-            ``"fifo"``: a job holds GPUs, but its whole gang is not placed on one type.
+            ``"fifo"`` and without ``moves``: a job holds GPUs, but its whole gang is not placed on one type.
         """
         jobs = present_entities(instance, "jobs", "PAL")
         policy = self.order if isinstance(self.order, QueuePolicy) else ORDERS[self.order]
-        preemption = Preemption.ALL if self.moves else policy.preemption
-        if preemption is Preemption.ALL and not self.moves:
-            preemption = Preemption.LAST_FIRST
+        stays = Preemption.NONE if policy.preemption is Preemption.NONE else Preemption.LAST_FIRST
+        preemption = Preemption.ALL if self.moves else stays
         keys, state = policy.ranked(jobs, state)
         places = places_of(instance.cluster)
         running = _running(jobs, places, preemption=preemption)

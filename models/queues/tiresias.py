@@ -100,7 +100,7 @@ class JobRecord(NamedTuple):
     service:
         GPU-seconds attained since its arrival or its last promotion.
     waited:
-        Seconds waited in the same period, since its first start.
+        Seconds waited in the same period, after it first ran in it.
     start:
         Time of its first start in seconds; NaN before it.
     gpu_type:
@@ -205,6 +205,8 @@ class Tiresias:
         object.__setattr__(self, "thresholds", tuple(map(float, limits)))
         one_of(self.order, get_args(Order), f"{name}.order")
         one_of(self.within, get_args(Within), f"{name}.within")
+        if self.within == "running" and self.order == "remaining":
+            raise InvalidOption("is 'running'; order 'remaining' has no queues", f"{name}.within")
         if self.per_type is not None:
             one_of(self.per_type, get_args(PerType), f"{name}.per_type")
         if self.promote is not None:
@@ -236,14 +238,15 @@ class Tiresias:
         choose = emptiest_type(jobs)
         if self.per_type is not None:
             choose = first_type_that_fits(gang_sizes(jobs), [[k] if k >= 0 else [] for k in past.kind.tolist()])
-        order = sorted_jobs(jobs, *self._keys(jobs, past))
+        keys = self._keys(jobs, past)
+        order = sorted_jobs(jobs, *keys)
         given = allocate_in_order(
             order, type_capacities(jobs), running_gangs(jobs), choose, preemption=Preemption.LAST_FIRST, backfill=True
         )
         runs = list(given)
         past.start[runs] = np.where(np.isnan(past.start[runs]), instance.time, past.start[runs])
-        if self.within == "running" and self.order == "attained":
-            self._line_up(jobs, past, runs)
+        if self.within == "running":
+            self._line_up(jobs, past, keys, runs)
         types = [jobs.types[k] if k >= 0 else None for k in past.kind.tolist()]
         columns = (column.tolist() for column in (past.service, past.waited, past.start))
         records = map(JobRecord, *columns, types, past.queue.tolist(), past.place.tolist())
@@ -297,9 +300,8 @@ class Tiresias:
         with np.errstate(divide="ignore", invalid="ignore"):
             return (np.asarray(jobs.demand * jobs.source.job_array("work_left") / speed),)
 
-    def _line_up(self, jobs: Entities, past: _History, runs: list[int]) -> None:
-        """Record the queues and the order of the next decision: running jobs first, both in the order of this one."""
-        keys = self._keys(jobs, past)
+    def _line_up(self, jobs: Entities, past: _History, keys: tuple[Floats, ...], runs: list[int]) -> None:
+        """Record each job's queue and place: running jobs, then waiting jobs, each in the order of this decision."""
         waits = ~np.isin(np.arange(len(past.queue)), runs)
         past.queue = self._queue(past.service)
         past.place[np.lexsort((jobs.source.job_array("arrival"), *reversed(keys), waits))] = np.arange(len(waits))

@@ -11,8 +11,9 @@ These are the choices that the paper leaves open; none was made by its result.
   servers (at least 16, twice the demand of the largest job) and the arrival rate are multiplied by the square root of
   s; so the simulated time is multiplied by about the square root of s.
 - The paper does not print which servers the baselines get. They get those with the fewest free GPUs, for the reason
-  given in :class:`~hetopt.models.asrpt.asrpt_policies.ListPolicy`; all results are also printed with A-SRPT's choice by
-  communication. SPWF does not overtake: the paper says so of SPJF only, but otherwise it would be WCS-Workload.
+  given under "Servers of the baselines" in the documentation of the model; all results are also printed with A-SRPT's
+  choice by communication. SPWF does not overtake: the paper says so of SPJF only, but otherwise SPWF would be
+  WCS-Workload.
 - tau is 1 in simulations, where the paper prints no value, and 0 on the testbed. Part ``delays`` has other values.
 - Fig. 5: two servers with 7 GPUs of 12 GB each, as fast as the profiled GPUs; only networks that fit on them.
   The three sets of 75 jobs begin at the start, after one third and after two thirds of the last fifth.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -9,6 +10,9 @@ from itertools import combinations
 from hetopt.proofs.oef.tenant_cases import Constraints, Optimum, Share, TenantCase
 
 F = Fraction
+
+AllocationRule = Callable[[TenantCase], Optimum]
+"""Shares without regard to demands."""
 
 
 def gavel(case: TenantCase) -> Optimum:
@@ -54,6 +58,12 @@ def gandiva_fair(case: TenantCase) -> tuple[Share, list[PairTrade]]:
             share[b][slow] -= trade.moved * trade.price
             trades.append(trade)
     return tuple(tuple(row) for row in share), trades
+
+
+def by_gandiva_fair(case: TenantCase) -> Optimum:
+    """The allocation of :func:`gandiva_fair`, which counts as a unique optimum."""
+    share, _ = gandiva_fair(case)
+    return Optimum(share, sum(case.rates(share), F(0)), True, ())
 
 
 def _pairs(case: TenantCase) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ type that is idle, until nothing is idle or no user waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
@@ -20,14 +20,13 @@ from hetopt.data.workload import Job
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, hypothesis, integers, rationals
-from hetopt.proofs.oef.baseline_rules import gandiva_fair, max_min
+from hetopt.proofs.oef.baseline_rules import AllocationRule, by_gandiva_fair, max_min
 from hetopt.proofs.oef.misreport_cases import Reports, any_report, over
 from hetopt.proofs.oef.tenant_cases import (
     GPUS,
     OPTIMAL,
     SPEEDS,
     UNIQUE,
-    Optimum,
     Share,
     TenantCase,
     about,
@@ -40,25 +39,15 @@ from hetopt.proofs.oef.textbook_rules import equal_split
 F = Fraction
 DEMANDS = integers(1, 6)
 
-Policy = Callable[[TenantCase], Optimum]
-"""Shares without regard to demands."""
-
-
-def traded(case: TenantCase) -> Optimum:
-    """Gandiva_fair's shares."""
-    share, _ = gandiva_fair(case)
-    return Optimum(share, sum(case.rates(share), F(0)), True, ())
-
-
-SHARING: Mapping[str, Policy] = {
+SHARING: Mapping[str, AllocationRule] = {
     "oef-cooperative": lambda case: case.cooperative,
     "gavel-max-min": max_min,
-    "gandiva-fair": traded,
+    "gandiva-fair": by_gandiva_fair,
     "equal-split": equal_split,
 }
 """Policies that are sharing-incentive for users that always have work."""
 
-ALL: Mapping[str, Policy] = {**SHARING, "oef-noncooperative": lambda case: case.noncooperative}
+ALL: Mapping[str, AllocationRule] = {**SHARING, "oef-noncooperative": lambda case: case.noncooperative}
 
 
 @dataclass(frozen=True)
@@ -169,7 +158,7 @@ class LendingReports:
         """The instance in truth."""
         return self.truth.instance
 
-    def gain(self, policy: Policy) -> Finding:
+    def gain(self, policy: AllocationRule) -> Finding:
         """What u1 gains by its report, at its true speedups and with its true jobs; below 0 refutes the claim."""
         honest, misreported = policy(self.truth.tenants), policy(self.reported.tenants)
         before, after = self.truth.lent(honest.share), self.reported.lent(misreported.share)
@@ -220,9 +209,6 @@ def speedup_reports(
     return Space({"n": n, "k": k}, tables, build, hypotheses=hypotheses)
 
 
-MORE = "$u_1$ reports its jobs and others that it does not have"
-
-
 def demand_reports(*, k: tuple[int, int], by_job: bool = False, fewer: bool = False) -> Space[LendingReports]:
     """False demands of u1: too large, or with ``fewer`` also too small."""
 
@@ -239,10 +225,10 @@ def demand_reports(*, k: tuple[int, int], by_job: bool = False, fewer: bool = Fa
     }
     given: tuple[Hypothesis[LendingReports], ...] = about(attrgetter("truth.tenants"), relative, positive)
     more = Hypothesis[LendingReports](
-        "$u_1$ reports any number of jobs" if fewer else MORE,
-        lambda case: fewer or case.reported.demand[0] > case.truth.demand[0],
+        "$u_1$ reports its jobs and others that it does not have",
+        lambda case: case.reported.demand[0] > case.truth.demand[0],
     )
-    return Space({"n": (2, 4), "k": k}, tables, build, hypotheses=(*given, more))
+    return Space({"n": (2, 4), "k": k}, tables, build, hypotheses=given if fewer else (*given, more))
 
 
 # -- findings --------------------------------------------------------------------------------------------------------
@@ -250,7 +236,7 @@ def demand_reports(*, k: tuple[int, int], by_job: bool = False, fewer: bool = Fa
 
 def least(case: LendingCase, found: Sequence[tuple[Fraction, str, Share]], unique: bool = True) -> Finding:
     """The finding with the smallest slack of (slack, words, GPUs in use)."""
-    slack, words, used = min(found, key=lambda one: one[0], default=(F(0), "no user is meant", case.own(())))
+    slack, words, used = min(found, key=lambda one: one[0], default=(F(0), "no user qualifies", ()))
     pictures = (case.tenants.picture("GPUs in use", used),) if used else ()
     return Finding(slack, words, (OPTIMAL, UNIQUE), pictures, unique)
 
@@ -267,7 +253,7 @@ def loses_nothing(case: LendingCase) -> Finding:
     return least(case, found)
 
 
-def sharing(case: LendingCase, policies: Mapping[str, Policy], *, all_users: bool) -> Finding:
+def sharing(case: LendingCase, policies: Mapping[str, AllocationRule], *, all_users: bool) -> Finding:
     """The sharing incentive of users that can use their shares, or of all users."""
     found, unique = [], True
     for name, policy in policies.items():
@@ -284,7 +270,7 @@ def sharing(case: LendingCase, policies: Mapping[str, Policy], *, all_users: boo
     return least(case, found, unique)
 
 
-def envy(case: LendingCase, policy: Policy, *, waiting: bool) -> Finding:
+def envy(case: LendingCase, policy: AllocationRule, *, waiting: bool) -> Finding:
     """Envy of users that can use their shares: of those that wait, or of all."""
     chosen = policy(case.tenants)
     used, found = case.lent(chosen.share), []
@@ -444,6 +430,6 @@ user waits, all its jobs run. Otherwise it borrows $T$, and with any $q'_l \ge T
         printed=False,
         policies=("equal-split",),
         instead="oef/lending-more-jobs-one-type",
-        note="The rule that hetopt does not use: of all users' waiting jobs the longest starved first.",
+        note="A rule that hetopt does not use; lending to the longest starved of all users' jobs acts like it.",
     ),
 )

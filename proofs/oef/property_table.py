@@ -10,7 +10,7 @@ from typing import Any
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, ProofPart
 from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import Space, hypothesis
-from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel, max_min
+from hetopt.proofs.oef.baseline_rules import AllocationRule, by_gandiva_fair, gavel, max_min
 from hetopt.proofs.oef.envy_and_sharing import ENVY_FREE, SHARING_INCENTIVE, least_surplus, most_envy
 from hetopt.proofs.oef.misreport_cases import (
     RISING,
@@ -30,14 +30,7 @@ from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase,
 F = Fraction
 RULE = "the rule gives one allocation, computed in fractions"
 
-AllocationRule = Callable[[TenantCase], Optimum]
 Check = Callable[[TenantCase, Optimum], Finding]
-
-
-def by_gandiva_fair(case: TenantCase) -> Optimum:
-    """The allocation of the trading rule, which counts as a unique optimum."""
-    share, _ = gandiva_fair(case)
-    return Optimum(share, sum(case.rates(share), F(0)), True, ())
 
 
 def checked(check: Check, case: TenantCase, found: Optimum) -> Finding:
