@@ -51,9 +51,6 @@ def test_a_trace_of_several_files_is_all_of_them(tmp_path: Path, monkeypatch: py
     }
 
 
-OTHER = ("own_other.py", "notes.txt")
-
-
 @pytest.mark.parametrize("package_file", ["__init__.py", "notes.txt"])
 def test_code_in_several_files_is_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package_file: str

@@ -112,14 +112,14 @@ pickle.dump(logs, open(f"{folder}/logs", "wb"))
 def test_another_process_continues(tmp_path: Path) -> None:
     """Every system, in a process with another seed of Python's hashes; the state is loaded, so no job starts twice."""
     lab = instances.load("lab36/jobs")
-    instance = lab.replace(jobs=lab.jobs[:16])
-    arguments = {"max_rounds": 30, "environment": Environment(Overheads(restart_seconds=30.0))}
+    instance = lab.replace(jobs=lab.jobs[:10])
+    arguments = {"max_rounds": 12, "environment": Environment(Overheads(restart_seconds=30.0))}
     whole: dict[str, Log] = {}
     for name in sorted({*system_names(), *policy_names()}):
         with suppress(HetoptError):
             whole[name] = simulate(make_system(name), instance, **arguments)  # type: ignore[arg-type]
             checkpoint = Checkpoints(tmp_path / name, every=0.0)
-            with stopped_after(25):
+            with stopped_after(8):
                 simulate(make_system(name), instance, checkpoint=checkpoint, **arguments)  # type: ignore[arg-type]
     assert len(whole) > 30
     (tmp_path / "cases").write_bytes(pickle.dumps((list(whole), instance, arguments)))
@@ -219,6 +219,7 @@ def test_a_state_that_cannot_be_written_is_reported_and_tried_again(
         path.write_bytes(content)
 
     monkeypatch.setattr("hetopt.simulation.checkpoints.save", save_if_possible)
+    monkeypatch.setattr("hetopt.simulation.checkpoints.SPACING", 0)
     with pytest.warns(CheckpointWarning) as caught:
         simulate(Shortest(), fig_2(), checkpoint=Checkpoints(tmp_path / "state", 0.0))
     assert [str(one.message).partition("device; ")[2] for one in caught] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from refused import refused
@@ -73,7 +74,7 @@ def leaves_a_gang(system: System, instance: Instance) -> bool:
 
 @pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if not system.idles])
 def test_no_waiting_gang_fits_on_idle_gpus(name: str) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=examples(15, 100))
     @given(instance=workloads(SYSTEMS[name]))
     def conserves(instance: Instance) -> None:
         assert not leaves_a_gang(SYSTEMS[name], instance)
@@ -91,7 +92,7 @@ def test_where_a_reason_is_declared_there_is_an_example(name: str) -> None:
 def test_alike_jobs_of_allox_never_wait_for_one_of_several_equal_slots() -> None:
     """With one GPU type."""
 
-    @settings(max_examples=40)
+    @settings(max_examples=examples(15, 100))
     @given(instance=workloads(SYSTEMS["allox"]).filter(lambda instance: len(instance.cluster.type_names) == 1))
     def conserves(instance: Instance) -> None:
         assert not leaves_a_gang(SYSTEMS["allox"], instance)

@@ -139,6 +139,7 @@ def progress(what: str, total: int | None = None, noun: str = "step") -> Iterato
     work = Progress(what, total, noun)
     with shown_until_done(work):
         yield work
+        work.finish()
 
 
 class LongWork(Protocol):
@@ -146,10 +147,6 @@ class LongWork(Protocol):
 
     def line(self) -> str:
         """The state in one line."""
-        ...
-
-    def finish(self) -> None:
-        """The work is done."""
         ...
 
     def __rich__(self) -> RenderableType:
@@ -170,7 +167,6 @@ def shown_until_done(work: LongWork) -> Iterator[None]:
 
         with Live(work, console=ERR, transient=True):
             yield
-            work.finish()
         return
     end = Event()
 

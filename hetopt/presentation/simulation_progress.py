@@ -24,14 +24,9 @@ def progress_text(now: SimulationProgress) -> str:
         f"{format_duration(now.simulated)} simulated",
         f"{now.finished} of {now.jobs} jobs finished",
         f"{format_number(now.decisions_per_second, 2)} rounds/s",
-        end_text(now.remaining),
+        "end unknown" if now.remaining is None else f"done in about {in_words(now.remaining)}",
     ]
     return ", ".join(words)
-
-
-def end_text(seconds: float | None) -> str:
-    """When work ends that takes these seconds more."""
-    return "end unknown" if seconds is None else f"done in about {in_words(seconds)}"
 
 
 class SimulationWork:
@@ -43,9 +38,6 @@ class SimulationWork:
     def update(self, now: SimulationProgress) -> None:
         """The progress has changed."""
         self.now = now
-
-    def finish(self) -> None:
-        """Show nothing more."""
 
     def line(self) -> str:
         """The progress in words."""
@@ -64,7 +56,7 @@ WARNING_SECONDS = 3600.0
 """Commands that take at least this time are announced."""
 
 PACE_SECONDS = 20.0
-"""Wall-clock time after which the pace of runs is taken for known, and between two looks at it."""
+"""Wall-clock time after which the pace of runs is trusted, and between two checks of it."""
 
 SHOWN = 4
 """Most running simulations in a line, and most that are done since the last line."""
@@ -80,32 +72,26 @@ class RunsWork:
         self.what, self.runs = what, runs
         self._announced, self._next_check = False, PACE_SECONDS
         self._named = 0
-        remaining = runs.remaining
-        if remaining is not None and remaining >= WARNING_SECONDS:
-            self._announce(remaining, "as earlier runs in the folder")
+        self._announce_if_long("as earlier runs in the folder")
 
     def update(self, key: RunKey, now: SimulationProgress | RunRecord | None) -> None:
         """The progress of a run, as a :data:`~hetopt.experiments.run_progress.ProgressCallback`."""
         self.runs.update(key, now)
-        if self._announced or self.runs.seconds < self._next_check:
+        if not self._announced and self.runs.seconds >= self._next_check:
+            self._next_check = self.runs.seconds + PACE_SECONDS
+            self._announce_if_long("at the present pace")
+
+    def _announce_if_long(self, pace: str) -> None:
+        seconds = self.runs.remaining
+        if seconds is None or seconds < WARNING_SECONDS:
             return
-        self._next_check = self.runs.seconds + PACE_SECONDS
-        remaining = self.runs.remaining
-        if remaining is not None and remaining >= WARNING_SECONDS:
-            self._announce(remaining, "at the present pace")
-
-    def _announce(self, seconds: float, pace: str) -> None:
-        if not self._announced:
-            self._announced = True
-            runs = counted(len(self.runs.runs) - len(self.runs.done), "run")
-            processes = f"{self.runs.processes} process{'' if self.runs.processes == 1 else 'es'}"
-            note(
-                f"{self.what}: about {in_words(seconds)} {pace} ({runs}; {processes}); interrupt at any time, the same "
-                "command continues"
-            )
-
-    def finish(self) -> None:
-        """Show nothing more."""
+        self._announced = True
+        runs = counted(len(self.runs.runs) - len(self.runs.done), "run")
+        processes = f"{self.runs.processes} process{'' if self.runs.processes == 1 else 'es'}"
+        note(
+            f"{self.what}: about {in_words(seconds)} {pace} ({runs}; {processes}); interrupt at any time, the same "
+            "command continues"
+        )
 
     def _head(self) -> str:
         number, remaining = len(self.runs.done), self.runs.remaining
@@ -138,7 +124,7 @@ class RunsWork:
 
 @contextmanager
 def shown_runs(what: str, runs: Iterable[RunKey], jobs: int, earlier: Mapping[RunKey, float]) -> Iterator[RunsWork]:
-    """Show the progress of many simulations; ``jobs`` and ``earlier`` as of a command and of ``RunsProgress``."""
+    """Show the progress of many simulations; ``jobs`` as of ``--jobs``, ``earlier`` as of ``RunsProgress``."""
     from joblib import effective_n_jobs
 
     work = RunsWork(what, RunsProgress(runs, effective_n_jobs(jobs), earlier))
