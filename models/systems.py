@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from hetopt.checks import at_least
 from hetopt.decisions.placers import MoreWorkersFirst
 from hetopt.decisions.rounders import ByPriority, WholeGPUs
 from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import GAVEL_ROUND_SECONDS, ROUND_SECONDS, OnChange, System
+from hetopt.errors import InvalidOption
 from hetopt.formulations.policies import Policy
 from hetopt.models import gavel as gavel_policies
 from hetopt.models import oef
@@ -48,6 +50,7 @@ def fft(
 
 
 def _gavel(policy: Policy, round_seconds: float, allocation_seconds: float, fill: bool = True) -> System:
+    at_least(allocation_seconds, "allocation_seconds", 0.0, InvalidOption)
     shares = OnChange(policy, round_seconds, least_seconds=allocation_seconds)
     return System(shares, rounder=ByPriority(fill), placer=MoreWorkersFirst(sticky=True))
 

@@ -30,7 +30,7 @@ settings.register_profile(
     "hetopt",
     derandomize=True,
     deadline=None,
-    max_examples=examples(25, 60),
+    max_examples=examples(20, 60),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("hetopt")

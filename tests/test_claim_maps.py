@@ -62,7 +62,7 @@ def test_sentences_by_hand() -> None:
     text = "A-SRPT beats the best baseline when a is at most 2, but not otherwise: true of 4 of 4 points"
     assert sentence(headline, "", found) == f"{text}; ratio 0.50 to 1.50."
     for ratios, expected in (
-        ([0.5, 0.5, 0.5, 0.5], "A-SRPT beats the best baseline at any point; ratio 0.50 to 0.50."),
+        ([0.5, 0.5, 0.5, 0.5], "A-SRPT beats the best baseline at every point; ratio 0.50 to 0.50."),
         ([2.0, 2.0, 2.0, math.nan], "A-SRPT does not beat the best baseline at any point; ratio 2.00 to 2.00."),
         ([1.0, 1.0, 1.0, 1.0], "A-SRPT does not beat the best baseline at any point; ratio 1.00 to 1.00."),
         ([math.nan] * 4, "A-SRPT and the best baseline: no ratio is known."),
@@ -120,6 +120,10 @@ def test_ratios_are_those_of_the_stored_runs(
         assert text.split(":")[0][:60] in " ".join(output.split())
     code, output, _ = run(*command, "--json")
     assert len(json.loads(output)) == len(table)
+    code, _, problem = run("reproduce", "fft", *command[2:])
+    assert (code, "is no point of these maps" in problem) == (2, True)
+    code, _, problem = run("report", str(tmp_path / "m"))
+    assert (code, " twice, in " in problem) == (2, True)
 
 
 @pytest.mark.parametrize("paper", MAPS)

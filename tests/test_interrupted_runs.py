@@ -226,13 +226,13 @@ def test_lines_name_what_is_done_and_what_runs(capsys: pytest.CaptureFixture[str
     work.update(A, record(A, 290.0))
     work.update(C, half(300.0))
     assert work.line() == (
-        "simulate: 1 of 3 runs, 5 min, about 5 min left; done: a on trace, seed 0; c on trace, seed 0: "
+        "simulate: 1 of 3 runs, 5 min, about 5 min left; newest: a on trace, seed 0; c on trace, seed 0: "
         "1 h simulated, 2 of 4 jobs finished, 0.033 rounds/s, done in about 5 min"
     )
-    assert "done: a" not in work.line(), "each is named once"
+    assert "newest: a" not in work.line(), "it is named once"
     work.update(B, None)
     work.update(C, record(C, 600.0))
-    assert work.line() == f"simulate: 3 of 3 runs, 5 min, about 0 s left; done: {B}, {C}"
+    assert work.line() == f"simulate: 3 of 3 runs, 5 min, about 0 s left; newest: {C}"
     assert capsys.readouterr().err == ""
 
 
@@ -246,12 +246,14 @@ def test_done_runs_count_before_predictions_of_others() -> None:
     assert runs.remaining == 900.0 + 600.0
 
 
-def test_a_line_names_only_some_of_many() -> None:
-    keys = [RunKey(f"trace-{i}", "a", 0) for i in range(7)]
-    work = RunsWork("simulate", RunsProgress(keys, clock=lambda: 0.0))
-    for key in keys[:6]:
-        work.update(key, record(key, 1.0))
-    assert work.line().endswith(f"done: {', '.join(map(str, keys[:4]))}, 2 more")
+def test_the_time_beside_simulations_counts() -> None:
+    """10 runs of a second in two processes take 20 s: each takes 3 s more than its simulation."""
+    now, keys = [0.0], [RunKey(f"trace-{i}", "a", 0) for i in range(12)]
+    runs = RunsProgress(keys, 2, clock=lambda: now[0])
+    now[0] = 20.0
+    for key in keys[:10]:
+        runs.update(key, record(key, 1.0))
+    assert runs.remaining == pytest.approx(2 * (1.0 + 3.0) / 2)
 
 
 def test_hours_are_announced_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,6 +111,13 @@ def test_other_windows_are_refused(window: Any) -> None:
         next(experiment.runs()).run()
 
 
+@pytest.mark.parametrize("window", [(0, 4), (2, 1), "ab"])
+def test_other_windows_of_a_log_are_refused(window: Any) -> None:
+    log = simulate(Shortest(), fig_2())
+    with refused(InvalidOption, "job_window", "from 0 to 3, the number of jobs"):
+        summary(replace(log, job_window=window), fig_2())
+
+
 def test_stored_runs_keep_it(tmp_path: Path) -> None:
     """Summary, logs and page are over the window; other windows count as other settings."""
     one = Experiment((SMALL,), (SystemVariant("srtf"),), job_window=(3, 9))

@@ -10,6 +10,7 @@ from math import ceil
 import numpy as np
 import pandas as pd
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import by_hand, log_of, moments, simulations, spans_of
@@ -148,7 +149,7 @@ def sums(seats: dict[tuple[str, str], int], cluster: Cluster) -> list[int]:
 
 
 @given(gangs())
-@settings(max_examples=400)
+@settings(max_examples=examples(150, 600))
 def test_gpus_of_each_type_are_reported_where_they_are_certain(
     case: tuple[Cluster, dict[tuple[str, str], int]],
 ) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queues_oracles import (
@@ -220,7 +221,7 @@ class Plain:
                 left[self.kind[job.name]] += service(job, self.kind[job.name])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25, 100))
 @given(
     instance=queues(jobs=(2, 8)),
     limits=st.sampled_from([(), (64.0,), (32.0, 160.0)]),
@@ -252,7 +253,7 @@ def test_by_lot_a_job_has_one_type_for_good(instance: Instance, order: Any) -> N
     assert (log.spans["gpu_type"] == log.spans["job"].map(plain.kind)).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(15, 60))
 @given(instance=queues(), promote=st.sampled_from([None, 1.0]))
 def test_without_rounds_it_is_asked_when_queues_change(instance: Instance, promote: float | None) -> None:
     """Rounds of a second, in which all numbers here fall, decide no differently than the moments that it names."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -113,7 +114,7 @@ MAKES: dict[str, Callable[[], hetopt.Formulation]] = {
 
 
 @pytest.mark.parametrize("name", MAKES)
-@settings(max_examples=8)
+@settings(max_examples=examples(5, 20))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_certificates_say_what_changes_do_in_the_units_of_the_model(name: str, seed: int) -> None:
     """Weights of 1 to 60 and speedups up to 41: solvers see other numbers than the model has."""

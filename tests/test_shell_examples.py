@@ -31,7 +31,10 @@ def sooner(words: list[str]) -> list[str]:
     """The same command on less: a short search, some claims, a list of points; that changes no exit code."""
     if words[1] == "audit" and "--search" not in words:
         return [*words, "--search", "1"]
-    if "--map" in words:  # test_claim_maps.py runs a small one
+    if "--map" in words or words[1:3] == [
+        "reproduce",
+        "hadar",
+    ]:  # test_claim_maps.py runs a small one, and ..._hadar.py
         return [*words, "--list"]
     if words[1] != "verify":
         return words

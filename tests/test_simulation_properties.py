@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,7 +151,7 @@ def cases(draw: st.DrawFn) -> Instance:
 @given(
     instance=cases(), seed=st.integers(0, 99), placed=st.sampled_from([None, HierarchicalPlacer(), MoreWorkersFirst()])
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(30, 120))
 @pytest.mark.parametrize("seconds", [None, 300.0])
 def test_random_policies(seconds: float | None, instance: Instance, seed: int, placed: Any) -> None:
     """Capacity kept, gangs whole, work conserved, no job faster than its best rate, two runs equal."""
@@ -163,7 +164,7 @@ def test_random_policies(seconds: float | None, instance: Instance, seed: int, p
 
 @pytest.mark.parametrize("name", [name for name in policy_names() if name not in ("hadar-commit", "hadare")])
 @given(instance=cases(), placed=st.sampled_from([None, HierarchicalPlacer(), MoreWorkersFirst()]))
-@settings(max_examples=6)
+@settings(max_examples=examples(4, 20))
 def test_every_policy_by_name_finishes_all_jobs(name: str, instance: Instance, placed: Any) -> None:
     """Rounded and placed, in rounds: the same invariants; a policy for tenants refuses at once.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 import pytest
+from effort import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -149,21 +150,21 @@ def check_stated_once(formulation: hetopt.Formulation, instance: hetopt.Instance
 
 
 @pytest.mark.parametrize("name", OVER_TENANTS)
-@settings(max_examples=25)
+@settings(max_examples=examples(12, 60))
 @given(tenants())
 def test_models_over_tenants_are_the_compiled_programs(name: str, instance: hetopt.Instance) -> None:
     check_stated_once(OVER_TENANTS[name](), instance)
 
 
 @pytest.mark.parametrize("name", OVER_JOBS)
-@settings(max_examples=25)
+@settings(max_examples=examples(12, 60))
 @given(jobs())
 def test_models_over_jobs_are_the_compiled_programs(name: str, instance: hetopt.Instance) -> None:
     check_stated_once(OVER_JOBS[name](), instance)
 
 
 @pytest.mark.parametrize("name", {**OVER_TENANTS, **OVER_JOBS})
-@settings(max_examples=25)
+@settings(max_examples=examples(12, 60))
 @given(st.data())
 def test_exact_rows_are_the_rows_in_fractions(name: str, data: st.DataObject) -> None:
     """No coefficient is a float, and each is the float's value up to rounding."""
@@ -206,7 +207,7 @@ class Idle(LinearGain):
 
 
 @pytest.mark.parametrize("name", {**OVER_TENANTS, **OVER_JOBS})
-@settings(max_examples=25)
+@settings(max_examples=examples(12, 60))
 @given(st.data())
 def test_measures_are_what_a_solver_says_of_the_same_shares(name: str, data: st.DataObject) -> None:
     """The model of each component alone, with the shares fixed: its optimum, or that there is none."""

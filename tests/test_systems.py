@@ -57,7 +57,7 @@ def run(name: str, instance: Instance, environment: Environment) -> Log | None:
 
 @pytest.mark.parametrize("name", sorted({*system_names(), *QUEUES} - {"isolated"}))
 @given(case=environments())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(8, 40), deadline=None)
 def test_invariants(name: str, case: tuple[Instance, Environment]) -> None:
     instance, environment = case
     if name == "allox":

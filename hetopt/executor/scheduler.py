@@ -30,7 +30,7 @@ UNDECIDED, WAITS = "policy", "waits"
 OTHERS_FIRST, NONE_STARTED = "other jobs have priority in this round", "the policy starts no job in this round"
 """Why a job waits where the policy gives no reason."""
 
-RECLAIMED = "the GPUs that it borrowed are no longer idle, or it is another tenant's turn to borrow them"
+RECLAIMED = "the GPUs that it borrowed are no longer idle, or another job's turn to borrow them has come"
 """Why a job waits that ran on borrowed GPUs in the last round, where the policy gives no reason."""
 
 MAX_NAMED = 3

@@ -15,7 +15,7 @@ import pandas as pd
 from hetopt.checks import choices
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, UnknownName
-from hetopt.experiments.run_store import RunStore, StoredRun, run_table
+from hetopt.experiments.run_store import RunKey, RunStore, StoredRun, run_table
 from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.experiments.trace_workload import workload_of
 from hetopt.simulation.log import ROUNDS, SPANS, Log
@@ -44,10 +44,16 @@ class RunFolder:
         ------
         UnusableFile, InvalidInstance
             The folder does not exist, holds no run, or has an invalid file.
+            Two of its runs have the same labels and seed, as in a folder of maps.
         UnknownName
             A system without runs.
         """
-        runs = RunStore(Path(path)).runs()
+        runs, first = RunStore(Path(path)).runs(), dict[RunKey, StoredRun]()
+        for run in runs:
+            if (other := first.setdefault(run.key, run)) is not run:
+                raise InvalidInstance(
+                    f"has {run.key} twice, in {other.folder} and {run.folder}; give a folder with one of them"
+                ).in_file(str(path))
         for name in systems:
             if not any(run.is_of([name]) for run in runs):
                 labels = sorted({run.key.system for run in runs})

@@ -269,6 +269,18 @@ def _known_number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
+def _change(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> str:
+    """The first setting that differs, in words; empty if none does."""
+    for key in {**before, **now}:
+        was, new = before.get(key), now.get(key)
+        if was == new:
+            continue
+        if isinstance(was, dict) and isinstance(new, dict) and was.keys() == new.keys():
+            return _change(was, new, f"{place}{key}.")
+        return f"{place}{key} was {json.dumps(was)} and is to be {json.dumps(new)}"
+    return ""
+
+
 def _round_trip(settings: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(settings, default=str)))
 
@@ -318,14 +330,8 @@ class RunStore:
             raise InvalidOption(f"{key} would be stored in {folder}, which holds {stored.key}; {ANOTHER_FOLDER}")
         if stored.refused is not None:
             return False
-        before, now = stored.settings, _round_trip(settings)
-        for name in {**before, **now}:
-            if before.get(name) != now.get(name):
-                was, new = json.dumps(before.get(name)), json.dumps(now.get(name))
-                raise InvalidOption(
-                    f"{folder} holds {key} with other settings ({name} was {was} and is to be {new}); "
-                    f"remove it, or {ANOTHER_FOLDER}"
-                )
+        if change := _change(stored.settings, _round_trip(settings)):
+            raise InvalidOption(f"{folder} holds {key} with other settings ({change}); remove it, or {ANOTHER_FOLDER}")
         return all(any((folder / f"{name}.{ending}").exists() for ending in ENDINGS) for name in TABLES)
 
     def write(self, record: RunRecord, log: Log | None) -> None:

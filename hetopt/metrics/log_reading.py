@@ -16,7 +16,7 @@ from hetopt.data.array_types import Floats, Positions
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption, MetricUnavailable
 from hetopt.metrics.step_functions import merged
-from hetopt.simulation.log import Log, in_window
+from hetopt.simulation.log import Log, check_job_window, in_window
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +104,20 @@ def job_times(log: Log, instance: Instance) -> JobTimes:
 
 
 def counted_times(log: Log, instance: Instance) -> JobTimes:
-    """Those of :func:`job_times` in the log's ``job_window``, with their numbers of absent jobs."""
+    """Those of :func:`job_times` in the log's ``job_window``, with their numbers of absent jobs.
+
+    Raises
+    ------
+    InvalidOption
+        The window is none of the jobs of the instance.
+    """
     jobs = job_times(log, instance)
     if log.job_window is None:
         return jobs
+    first, end = check_job_window(log.job_window, len(instance.jobs))
     mine = jobs.names.isin(log.counted_jobs.index)
     arrived = int(in_window(log.jobs["arrival"].to_numpy(dtype=float), log.job_window).sum())
     own: dict[str, Any] = {key: getattr(jobs, key)[mine] for key in ("names", "at", "arrival", "start", "finish")}
-    first, end = log.job_window
     own |= {"done_before": arrived - int(mine.sum()), "not_arrived": end - first - arrived}
     return replace(jobs, **own)
 

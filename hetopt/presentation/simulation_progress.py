@@ -59,7 +59,7 @@ PACE_SECONDS = 20.0
 """Wall-clock time after which the pace of runs is trusted, and between two checks of it."""
 
 SHOWN = 4
-"""Most running simulations in a line, and most that are done since the last line."""
+"""Most running simulations in a line."""
 
 
 class RunsWork:
@@ -105,11 +105,10 @@ class RunsWork:
         return [*words, f"{len(running) - SHOWN} more"] if len(running) > SHOWN else words
 
     def line(self) -> str:
-        """The state in words, with the runs that are done since the last call."""
-        new = [str(key) for key in list(self.runs.done)[self._named :]]
+        """The state in words, with the newest run that is done, if there is one since the last call."""
+        new = [*self.runs.done][self._named :]
         self._named += len(new)
-        more = [f"{len(new) - SHOWN} more"] if len(new) > SHOWN else []
-        done = [f"done: {', '.join([*new[:SHOWN], *more])}"] if new else []
+        done = [f"newest: {key}" for key in new[-1:]]
         return "; ".join([self._head(), *done, *self._running()])
 
     def __rich__(self) -> RenderableType:

@@ -124,7 +124,7 @@ class CheckpointFile:
         Raises
         ------
         OtherCheckpoint
-            It belongs to another simulation.
+            It belongs to another simulation, or is another file than a checkpoint.
         UnusableFile
             The file cannot be read.
         """
@@ -136,6 +136,8 @@ class CheckpointFile:
             return None
         except OSError as problem:
             raise UnusableFile.of(problem, self.path, "read") from None
+        if not HEADER.startswith(content[: len(HEADER)]):
+            raise OtherCheckpoint("is not a checkpoint of a simulation; give another path").in_file(str(self.path))
         try:
             header, state = _split(content)
         except (ValueError, KeyError, TypeError) as problem:
@@ -189,8 +191,6 @@ class CheckpointFile:
 def _split(content: bytes) -> tuple[Digests, bytes]:
     """The digests and the state in a file; ValueError, KeyError or TypeError if it is damaged."""
     first, _, state = content.partition(b"\n")
-    if not first.startswith(HEADER):
-        raise ValueError("it has no header")
     header = dict(json.loads(first.removeprefix(HEADER)))
     if header.pop("state") != sha256(state).hexdigest():
         raise ValueError("its state is incomplete")

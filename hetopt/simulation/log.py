@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
+from numbers import Integral
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -130,7 +131,7 @@ def in_window(arrival: Floats, job_window: tuple[int, int]) -> Any:
 
 
 def check_job_window(given: object, jobs: int) -> tuple[int, int]:
-    """The window as two numbers.
+    """The window as two whole numbers.
 
     Raises
     ------
@@ -139,11 +140,12 @@ def check_job_window(given: object, jobs: int) -> tuple[int, int]:
     """
     if isinstance(given, Sequence) and len(given) == 2:
         first, end = given
-        if type(first) is int and type(end) is int and 0 <= first < end <= jobs:
-            return first, end
+        whole = not any(isinstance(n, bool) or not isinstance(n, Integral) for n in (first, end))
+        if whole and 0 <= first < end <= jobs:
+            return int(first), int(end)
     raise InvalidOption(
-        f"is {shown(given)}; it must be two whole numbers, of the first job and after the last one, from 0 to "
-        f"{jobs}, the number of jobs",
+        f"is {shown(given)}; it must be two ascending whole numbers, of the first job and after the last one, from 0 "
+        f"to {jobs}, the number of jobs",
         "job_window",
     )
 

@@ -304,5 +304,5 @@ def sentence(headline: Headline, reading: str, found: Region) -> str:
         where = " and ".join(map(str, found.conditions))
         return f"{who} when {where}, {otherwise} otherwise: true of {found.right} of {found.points} points; {numbers}."
     if found.right == found.points:
-        return f"{who} at any point; {numbers}."
+        return f"{who} at {'every' if found.winning else 'any'} point; {numbers}."
     return f"{who} at {found.right} of {found.points} points, {otherwise} at the others; {numbers}."

@@ -101,6 +101,8 @@ def reproduce(
         return
     folder = out or Path(f"reproduce-{paper}-map" if maps else f"reproduce-{paper}")
     check_folder(folder)
+    if own is not None and (other := next((d.name for d in folder.iterdir() if d.is_dir() and d.name not in runs), "")):
+        raise InvalidOption(f"{folder} holds {other!r}, which is no point of these maps; give another folder", "--out")
     try:
         with shown_runs("reproduce", _missing(chosen, folder), jobs, _seconds(chosen, folder)) as work:
             stores = run_parts(
