@@ -30,15 +30,12 @@ from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.optimising import solve_compiled
 from hetopt.solving.options import DEFAULT
-from hetopt.tolerances import CENTRED, FEASIBILITY
+from hetopt.tolerances import CENTRED, FEASIBILITY, QUADRATIC
 
 STEPS = 200
 """Limit of Newton steps; 15 to 30 are usual."""
 
 NO_CENTRE = "the centre of the optimal shares was not found, because rounding errors are too large"
-
-CLOSE = 1e-4
-"""Gain of a Newton step below which full steps converge quadratically; their rounding errors are far smaller."""
 
 
 def centre(entities: Entities, share: Floats, floor: Floats, most: float = 1.0) -> Floats:
@@ -142,7 +139,7 @@ class _Shares:
         value = self.value(x)
         for _ in range(STEPS):
             step, gain = self.step(x)
-            if gain < CLOSE:
+            if gain < QUADRATIC:
                 if gain > least / 2:  # only rounding errors are left
                     return x
                 x, least = x + step, gain

@@ -101,7 +101,7 @@ class QueuePolicy(ABC):
 
 @dataclass(frozen=True)
 class FIFO(QueuePolicy):
-    """First in, first out: jobs start in the order of arrival. Without ``moves`` they are never preempted.
+    """First in, first out: jobs start in the order of arrival, and are not preempted unless they may move.
 
     With ``backfill`` a job that fits may start before jobs ahead of it that do not fit.
 
