@@ -249,7 +249,7 @@ def _oef_headline(claim: str, baseline: str, name: str, less: float) -> Headline
         for how in PLACES
     }
     title = f"mean completion time {100 * less:g} % less than that of {baseline}"
-    return Headline((claim,), title, "cooperative OEF", baseline, "jct_mean", readings, (1 - less,))
+    return Headline((claim,), title, "Cooperative OEF", baseline, "jct_mean", readings, (1 - less,))
 
 
 OEF = ClaimMaps(
