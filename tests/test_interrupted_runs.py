@@ -14,6 +14,7 @@ import pytest
 from left_processes import children, command
 from waiting import PATIENCE, until
 
+from hetopt import Instance
 from hetopt.errors import OtherCheckpoint, PolicyFailed, UnusableFile
 from hetopt.experiments.experiment import CHECKPOINT, PROGRESS, Experiment, RunSpec, SystemVariant
 from hetopt.experiments.run_progress import ProgressFile, RunsProgress
@@ -246,14 +247,19 @@ def test_done_runs_count_before_predictions_of_others() -> None:
     assert runs.remaining == 900.0 + 600.0
 
 
-def test_the_time_beside_simulations_counts() -> None:
-    """10 runs of a second in two processes take 20 s: each takes 3 s more than its simulation."""
-    now, keys = [0.0], [RunKey(f"trace-{i}", "a", 0) for i in range(12)]
-    runs = RunsProgress(keys, 2, clock=lambda: now[0])
-    now[0] = 20.0
-    for key in keys[:10]:
-        runs.update(key, record(key, 1.0))
-    assert runs.remaining == pytest.approx(2 * (1.0 + 3.0) / 2)
+def test_the_time_of_a_run_is_that_of_all_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also making the workload and the metrics, and what an earlier process has spent."""
+    now = [0.0]
+
+    def slow(self: TraceWorkload, seed: int) -> Instance:
+        now[0] += 7.0
+        return make(self, seed)
+
+    make = TraceWorkload.instance
+    monkeypatch.setattr(TraceWorkload, "instance", slow)
+    monkeypatch.setattr("hetopt.experiments.experiment.perf_counter", lambda: now[0])
+    (record,) = ONE.run(RunStore(tmp_path))
+    assert record.seconds == 7.0
 
 
 def test_hours_are_announced_once(capsys: pytest.CaptureFixture[str]) -> None:

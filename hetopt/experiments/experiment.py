@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
+from time import perf_counter
 from typing import Any, TypeAlias
 
 from hetopt import __version__
@@ -205,9 +206,9 @@ class Experiment:
         def report(key: RunKey) -> ProgressFunction | None:
             if watch is None:
                 return None
-            return (
-                partial(watch, key) if jobs == 1 else files[key].write
-            )  # a callback cannot be sent to other processes
+            if jobs == 1:
+                return partial(watch, key)
+            return files[key].write  # a callback cannot be sent to other processes
 
         tasks = [(spec, folder, checkpoint_every, report(spec.key)) for spec in specs]
         polled = nullcontext() if jobs == 1 or watch is None else _polled(files, watch)
@@ -305,6 +306,7 @@ class RunSpec:
         InvalidOption
             The jobs of ``job_window`` do not exist.
         """
+        began, earlier = perf_counter(), 0.0
         instance = self.workload.instance(self.seed)
         if self.environment.disk_bytes:
             instance = instance.replace(cluster=self.environment.with_disks(instance.cluster))
@@ -321,13 +323,15 @@ class RunSpec:
             source=instance.source,
             round_seconds=system.seconds,
         )
-        seconds = 0.0
 
         def progress(now: SimulationProgress) -> None:
-            nonlocal seconds
-            seconds = now.seconds
+            nonlocal earlier
+            earlier = now.earlier.seconds if now.earlier is not None else 0.0
             if report is not None:
                 report(now)
+
+        def seconds() -> float:
+            return earlier + perf_counter() - began
 
         try:
             log = simulate(
@@ -340,7 +344,7 @@ class RunSpec:
                 checkpoint=checkpoints,
             )
         except REFUSALS as problem:
-            return replace(record, seconds=seconds, refused=" ".join(problem.reason.split())), None
+            return replace(record, seconds=seconds(), refused=" ".join(problem.reason.split())), None
         except UnusableFile:  # of checkpoints
             raise
         except HetoptError as problem:
@@ -348,7 +352,7 @@ class RunSpec:
         except (Exception, SystemExit) as problem:
             raise PolicyFailed(f"{self.key}: the policy failed: {raised(problem)}") from problem
         metrics = {str(name): float(value) for name, value in summary(log, instance).items()}
-        return replace(record, summary=metrics, seconds=seconds, end=log.end), log
+        return replace(record, summary=metrics, seconds=seconds(), end=log.end), log
 
 
 def _run(spec: RunSpec, store: Path, every: float, report: ProgressFunction | None) -> RunResult | PolicyFailed:

@@ -22,8 +22,7 @@ class RunsProgress:
 
     The time of a run that has not begun is the mean over the done runs of the same system on the same workload; if
     there are none, over those of the same system; then the mean of the predictions for running ones of the same system;
-    then over all done, and all running ones. Each of them also takes the mean time beside the simulations of those that
-    are done, such as making the workload and storing the result.
+    then over all done, and all running ones.
 
     Parameters
     ----------
@@ -90,7 +89,7 @@ class RunsProgress:
             (alike, _means(known, alike))
             for known, alike in ((done, _case), (done, _system), (begun, _system), (done, _any), (begun, _any))
         )
-        left, more = [], self._beside
+        left = []
         for key in self.runs:
             if key in self.done:
                 continue
@@ -100,17 +99,8 @@ class RunsProgress:
                 seconds = next((means[alike(key)] for alike, means in ways if alike(key) in means), None)
             if seconds is None:
                 return None
-            left.append(seconds + more)
+            left.append(seconds)
         return max(sum(left) / self.processes, max(left)) if left else 0.0
-
-    @property
-    def _beside(self) -> float:
-        """Mean wall-clock seconds of a done run that its simulation does not count."""
-        if not self.done:
-            return 0.0
-        spent = sum(seconds or 0.0 for seconds in self.done.values())
-        spent += sum(now.seconds - (now.earlier.seconds if now.earlier else 0.0) for now in self.running.values())
-        return max(self.seconds * self.processes - spent, 0.0) / len(self.done)
 
 
 def _case(key: RunKey) -> object:

@@ -164,7 +164,7 @@ class RunRecord:
     summary:
         Metric -> value (:data:`hetopt.metrics.definitions.METRICS`); empty if it was refused.
     seconds:
-        Wall-clock time of the simulation.
+        Wall-clock time of the run: making the workload, the simulation (also in earlier processes) and its metrics.
     refused:
         Why the system cannot run it; None if it ran.
     capacity, source:

@@ -135,14 +135,14 @@ class _Shares:
         NotSolved
             Rounding errors keep it from the centre.
         """
-        x, least = self.inner(share), np.inf
+        x, last = self.inner(share), np.inf
         value = self.value(x)
         for _ in range(STEPS):
             step, gain = self.step(x)
             if gain < QUADRATIC:
-                if gain > least / 2:  # only rounding errors are left
+                if gain > last / 2:  # only rounding errors are left
                     return x
-                x, least = x + step, gain
+                x, last = x + step, gain
                 continue
             length = min(1.0, BOUNDARY_FRACTION * self.room(x, step))
             while (after := self.value(x + length * step)) < value + 0.1 * length * gain:
@@ -173,12 +173,12 @@ class _Shares:
         coupling = (used[:, :, None] * inverse).transpose(1, 0, 2).reshape(len(unit), -1)
         _, corner = np.linalg.qr(np.concatenate([coupling.T, unit]))
 
-        def step(of_jobs: Floats, of_gpus: Floats) -> tuple[Floats, Floats]:
+        def solved(of_jobs: Floats, of_gpus: Floats) -> tuple[Floats, Floats]:
             price = np.linalg.solve(corner, np.linalg.solve(corner.T, of_gpus + coupling @ of_jobs))
             return np.einsum("eij,ej->ei", inverse, (of_jobs - coupling.T @ price).reshape(x.shape)), price
 
-        y, price = step(alone, np.ones(len(unit)))
-        y += step(np.zeros_like(alone), 1.0 + (used * y).sum(axis=0) - price)[0]  # what rounding has left of the GPUs
+        y, price = solved(alone, np.ones(len(unit)))
+        y += solved(np.zeros_like(alone), 1.0 + (used * y).sum(axis=0) - price)[0]  # what rounding has left of the GPUs
         return share * y, float((np.einsum("eij,ej->ei", own, y) ** 2).sum() + ((price - 1.0) ** 2).sum())
 
     def room(self, x: Floats, step: Floats) -> float:

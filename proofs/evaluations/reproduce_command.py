@@ -95,9 +95,9 @@ def reproduce(
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
     if listing:
         rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]
-        what = "points" if maps else "parts"
-        columns: list[Column | str] = [what[:-1], Column("runs"), "what it repeats"]
-        terminal_tables.show(table_of(columns, rows, f"{evaluation.paper}: {what}"))
+        noun = "point" if maps else "part"
+        columns: list[Column | str] = [noun, Column("runs"), "what it repeats"]
+        terminal_tables.show(table_of(columns, rows, f"{evaluation.paper}: {noun}s"))
         return
     folder = out or Path(f"reproduce-{paper}-map" if maps else f"reproduce-{paper}")
     check_folder(folder)
