@@ -137,7 +137,9 @@ class CheckpointFile:
         except OSError as problem:
             raise UnusableFile.of(problem, self.path, "read") from None
         if not HEADER.startswith(content[: len(HEADER)]):
-            raise OtherCheckpoint("is not a checkpoint of a simulation; remove it, or give another path").in_file(str(self.path))
+            raise OtherCheckpoint("is not a checkpoint of a simulation; remove it, or give another path").in_file(
+                str(self.path)
+            )
         try:
             header, state = _split(content)
         except (ValueError, KeyError, TypeError) as problem:
