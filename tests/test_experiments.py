@@ -72,7 +72,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, kind: Any) -> None:
     assert last.key == RunKey("gavel-like", "gavel", 0)
     assert [now.part for now in before] == sorted(now.part for now in before)
     assert before[-1].part == 1.0
-    assert last.seconds == before[-1].seconds > 0
+    assert last.seconds >= before[-1].seconds > 0
     assert len(store.runs()) == 1
     first = (store.runs()[0].folder / "run.json").read_text()
     assert [str(outcome.key) for outcome in PAIR.run(store)] == [
