@@ -105,9 +105,22 @@ def one_by_one(_app: Sphinx, _what: str, _name: str, _object: Any, _options: Any
     lines[:] = made
 
 
+TREES: dict[int, str] = {}  # depth of a page of source code -> navigation
+
+
+def share_navigation(_app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Before furo: pages of source code in the same depth have equal navigation, and each takes Sphinx long."""
+    if page.startswith("_modules/"):
+        tree, depth = context["toctree"], page.count("/")
+        context["toctree"] = lambda **options: (
+            TREES[depth] if depth in TREES else TREES.setdefault(depth, tree(**options))
+        )
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-signature", shorten)
     app.connect("autodoc-process-docstring", hide_colon, priority=400)  # napoleon has 500
     app.connect("autodoc-process-docstring", show_colon, priority=600)
     app.connect("autodoc-process-docstring", one_by_one, priority=600)
+    app.connect("html-page-context", share_navigation, priority=400)  # furo has 500
