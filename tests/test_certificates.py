@@ -110,7 +110,7 @@ def test_a_change_of_any_number_is_refused_or_changes_nothing(tmp_path: Path, na
     numbers = [word for word in words if re.fullmatch(r"-?\d+(/\d+)?", word[0])]
     stated = text.index("\nDER ")
     refused = 0
-    for i, word in enumerate(numbers):
+    for i, word in enumerate(numbers[:: examples(3, 1)]):
         top, _, bottom = word[0].partition("/")
         others = sorted({int(top) + 1, int(top) - 1, -int(top)} - {int(top)})
         for other in others if LONG else others[i % len(others) :][:1]:

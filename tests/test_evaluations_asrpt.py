@@ -13,11 +13,12 @@ from hetopt.experiments.run_folder import instance_of
 from hetopt.experiments.trace_workload import workload_of
 from hetopt.prediction.forest import RandomForest
 from hetopt.proofs.evaluations import asrpt_evaluation
-from hetopt.proofs.evaluations.asrpt_evaluation import BASELINES, DELAYS, LENGTHS, NICS, RATES, SHARES, SIZES
+from hetopt.proofs.evaluations.asrpt_evaluation import BASELINES, DELAYS, LENGTHS
 from hetopt.proofs.evaluations.evaluation import EvaluationScale
 from hetopt.proofs.evaluations.recurring import Recurring, draw_trace
 
 SCALE = EvaluationScale(1 / 1024)  # 37 to 146 jobs
+SIZES, SHARES, NICS, RATES = (37_500, 150_000), (0.8, 0.0), (1.0, 50.0), (0.25, 0.75)
 SEED = "seed-0"
 OTHER = "-by-communication"
 READINGS = {"least-available": BASELINES, "by-communication": tuple(name + OTHER for name in BASELINES)}
@@ -25,9 +26,13 @@ READINGS = {"least-available": BASELINES, "by-communication": tuple(name + OTHER
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """With fewer points of each sweep."""
     folder = tmp_path_factory.mktemp("asrpt")
-    parts = asrpt_evaluation.EVALUATION.chosen(SCALE)
-    return Made.of(asrpt_evaluation.EVALUATION, parts, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, points in {"SIZES": SIZES, "SHARES": SHARES, "NICS": NICS, "RATES": RATES}.items():
+            patch.setattr(asrpt_evaluation, name, points)
+        parts = asrpt_evaluation.EVALUATION.chosen(SCALE)
+        return Made.of(asrpt_evaluation.EVALUATION, parts, folder)
 
 
 def jobs(made: Made, part: str, workload: str, system: str) -> pd.DataFrame:
@@ -260,7 +265,7 @@ def test_at_full_size_it_is_the_papers() -> None:
     parts = {part.name: part for part in asrpt_evaluation.parts(EvaluationScale(1.0))}
     assert asrpt_evaluation.servers_of(EvaluationScale(1.0)) == 250
     sizes = parts["jobs"].experiment.workloads
-    assert [w.jobs for w in sizes if isinstance(w, Recurring)] == list(SIZES)
+    assert [w.jobs for w in sizes if isinstance(w, Recurring)] == list(asrpt_evaluation.SIZES)
     for workload in (w for part in parts.values() for w in part.experiment.workloads):
         assert isinstance(workload, Recurring)
         assert workload.trace.jobs == 758_223
