@@ -265,8 +265,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
         yield made
 
 
-@pytest.mark.parametrize("how", ["drained", "slurmd killed"])
-@pytest.mark.parametrize(("workers", "profile"), [(1, True), (1, False), (2, False)], ids=["profiling", "one", "gang"])
+@pytest.mark.parametrize(
+    ("how", "workers", "profile"),
+    [("drained", 1, True), ("drained", 2, False), ("slurmd killed", 1, False), ("slurmd killed", 2, False)],
+)
 def test_on_slurm_a_pending_lease_leaves_its_node(
     cluster: SlurmCluster, tmp_path: Path, how: str, workers: int, profile: bool
 ) -> None:

@@ -84,32 +84,35 @@ def tables(folder: Path) -> dict[str, pd.DataFrame]:
     return found
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "go").touch()
+    finish(start(folder))
+    return tables(folder)
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_killed_command_continues(tmp_path: Path, jobs: str) -> None:
+def test_a_killed_command_continues(tmp_path: Path, uninterrupted: dict[str, pd.DataFrame], jobs: str) -> None:
     """After kill -9 the same command has the same results to the last digit, without the decisions before."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for folder in (whole, killed):
-        folder.mkdir()
-    (whole / "go").touch()
-    finish(start(whole))
-    process = start(killed, "--jobs", jobs)
-    until(lambda: len(list(killed.glob("waits-*"))) == int(jobs), "its runs wait")
+    process = start(tmp_path, "--jobs", jobs)
+    until(lambda: len(list(tmp_path.glob("waits-*"))) == int(jobs), "its runs wait")
     below = [pid for pid in children(process.pid) if "loky" in command(pid)]
     process.send_signal(signal.SIGKILL)
     process.communicate()
     until(lambda: not any(command(pid) for pid in below), "its workers have ended")
-    assert len(list(killed.rglob(CHECKPOINT))) == int(jobs)
-    for file in killed.glob("decisions-*"):
+    assert len(list(tmp_path.rglob(CHECKPOINT))) == int(jobs)
+    for file in tmp_path.glob("decisions-*"):
         file.unlink()
-    (killed / "go").touch()
-    assert "2 runs: runs" in finish(start(killed))
-    (decisions,) = killed.glob("decisions-*")
+    (tmp_path / "go").touch()
+    assert "2 runs: runs" in finish(start(tmp_path))
+    (decisions,) = tmp_path.glob("decisions-*")
     assert decisions.read_text().split().count("0") == 2 - int(jobs), "runs with a checkpoint do not begin again"
-    left = {path.name for path in (killed / "runs").rglob("*") if path.is_file()}
+    left = {path.name for path in (tmp_path / "runs").rglob("*") if path.is_file()}
     assert left == {"run.json", *(f"{name}.csv.gz" for name in TABLES)}
-    before, after = tables(whole), tables(killed)
-    assert list(before) == list(after)
-    for name, table in before.items():
+    after = tables(tmp_path)
+    assert list(uninterrupted) == list(after)
+    for name, table in uninterrupted.items():
         pd.testing.assert_frame_equal(table, after[name], check_exact=True)
 
 
