@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hetopt.data.entities import Entities as Entities
     from hetopt.data.instance import Instance as Instance, read as read
     from hetopt.data.workload import (
+        GangSize as GangSize,
         Job as Job,
         JobType as JobType,
         Parallelism as Parallelism,
@@ -85,7 +86,7 @@ _WHERE = {
     "hetopt.results.certificate": "Certificate",
     "hetopt.data.cluster": "Cluster GPUType Server",
     "hetopt.data.entities": "Entities",
-    "hetopt.data.workload": "Job JobType Parallelism Stage Tenant",
+    "hetopt.data.workload": "GangSize Job JobType Parallelism Stage Tenant",
     "hetopt.errors": (
         "HetoptError InvalidCertificate InvalidFormulation InvalidInstance InvalidOption InvalidPlan LargeModel "
         "NotLinear NotSolved SolverUnavailable Stalled SuspiciousSpeedups UnknownName UnusableFile"

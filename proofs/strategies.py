@@ -14,7 +14,7 @@ from scipy import sparse
 
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
+from hetopt.data.workload import GangSize, Job, JobType, Parallelism, Stage, Tenant
 from hetopt.programs.linear import LinearProgram
 from hetopt.stages.servers import Servers
 
@@ -328,6 +328,8 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
     owner = draw(st.none() | st.sampled_from(owners)) if owners else None
     if owner is not None:
         more |= {"tenant": owner.name, "job_type": draw(st.none() | st.sampled_from([k.name for k in owner.job_types]))}
+    numbers = [n for n in draw(st.lists(st.integers(1, 9), max_size=3, unique=True)) if n != demand]
+    more["sizes"] = tuple(GangSize(n, draw(speeds(cluster)), {cluster.type_names[0]: 8 * n}) for n in numbers)
     memory, parallelism = _memory(draw, cluster, row), draw(st.sampled_from(Parallelism))
     return Job(
         name,

@@ -200,9 +200,7 @@ class ReportGenerator:
             e: dict(zip(self.entities.types, self.rows.seen(e, row), strict=True)) for e, row in report.rows.items()
         }
         if self.entities.kind == "jobs":
-            jobs = tuple(
-                replace(job, throughput=rows[i]) if i in rows else job for i, job in enumerate(self.instance.jobs)
-            )
+            jobs = tuple(job.with_throughput(rows[i]) if i in rows else job for i, job in enumerate(self.instance.jobs))
             return replace(self.instance, jobs=jobs)
         tenants, position = [], 0
         for tenant in self.instance.tenants:

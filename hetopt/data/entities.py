@@ -70,6 +70,8 @@ class Entities:
         :attr:`task_speed`.
     positions:
         Name -> row, where it is known already. Read it as :attr:`position`.
+    other_sizes:
+        Row of an elastic job -> GPUs other than ``demand`` -> (k,) work per second of a gang of this size on each type.
     """
 
     kind: Kind
@@ -84,6 +86,7 @@ class Entities:
     instance: InstanceData | None = field(default=None, repr=False)
     any_type: Floats | None = field(default=None, repr=False)
     positions: dict[str, int] | None = field(default=None, repr=False)
+    other_sizes: Mapping[int, Mapping[int, Floats]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for key in ("any_type", "speed", "demand", "weight", "owner", "capacity", "held"):
@@ -258,6 +261,18 @@ def tenant_entities(instance: InstanceData) -> Entities:
     )
 
 
+def _other_sizes(cluster: Cluster, jobs: Sequence[Job]) -> dict[int, dict[int, Floats]]:
+    found: dict[int, dict[int, Floats]] = {}
+    for e, job in enumerate(jobs):
+        if job.sizes:
+            fits = [job.memory_bytes <= t.memory_limit for t in cluster.gpu_types]
+            rates = {
+                n: [own.get(t, 0.0) for t in cluster.type_names] for n, own in job.rates.items() if n != job.demand
+            }
+            found[e] = {n: read_only(np.where(fits, rate, 0.0)) for n, rate in rates.items()}
+    return found
+
+
 def job_entities(instance: InstanceData) -> Entities:
     """The jobs of ``instance``."""
     jobs, types = instance.jobs, instance.cluster.type_names
@@ -275,6 +290,7 @@ def job_entities(instance: InstanceData) -> Entities:
         capacity=capacity,
         held=_held(instance, [job.name for job in jobs], types),
         instance=instance,
+        other_sizes=_other_sizes(instance.cluster, jobs),
     )
 
 

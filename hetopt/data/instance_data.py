@@ -270,9 +270,10 @@ def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Place
     for job, by_type in _by_type(result).items():
         demand = jobs[job].demand
         forked = all(sum(gpus.values()) in (0, demand) for gpus in result[job].values())
-        if (total := sum(by_type.values())) not in (0, demand) and not forked:
+        if (total := sum(by_type.values())) not in (0, *jobs[job].rates) and not forked:
+            sizes = "" if not jobs[job].sizes else f" (or, as it is elastic, one of {[*jobs[job].rates]})"
             raise InvalidInstance(
-                f"has {total} GPUs; a gang runs on its demand, {demand}, "
+                f"has {total} GPUs; a gang runs on its demand, {demand}{sizes}, "
                 "and each copy of a forked job on this number of one server",
                 ("placed", Item(job)),
             )

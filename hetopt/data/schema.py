@@ -142,6 +142,17 @@ class StagePart(DescribedPart):
     """Tokens that two replicas exchange in one iteration on average, in bytes (expert parallelism)."""
 
 
+class GangSizePart(DescribedPart):
+    """A number of GPUs on which an elastic job can run."""
+
+    gpus: Natural
+    """GPUs of the whole gang, all of one type."""
+    throughput: Speeds
+    """GPU type -> work per second of the whole gang that counts (goodput), in the unit of ``work``."""
+    batch_size: dict[Name, Natural] = Field(default_factory=dict)
+    """GPU type -> examples in a batch of the whole gang."""
+
+
 class JobPart(DescribedPart):
     """A training job."""
 
@@ -177,6 +188,8 @@ class JobPart(DescribedPart):
     """Name of the trained model; the execution model and profiles are looked up by it."""
     copies: Natural | None = None
     """Largest number of servers on which it may run at once, each copy with a part of its work."""
+    sizes: list[GangSizePart] = Field(default_factory=list)
+    """Sizes of its gang other than ``demand``, if it is elastic."""
 
 
 class InstancePart(DescribedPart):

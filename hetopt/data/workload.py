@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,8 @@ from hetopt.checks import (
     boolean,
     coefficient,
     count,
+    counted,
+    known,
     mapping,
     members,
     number,
@@ -243,6 +246,40 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class GangSize:
+    """A number of GPUs on which an elastic job can run.
+
+    Parameters
+    ----------
+    gpus:
+        GPUs of the whole gang, all of one type.
+    throughput:
+        GPU type -> work per second of the whole gang on that type, in the unit of ``Job.work``; 0, or missing, where it
+        cannot run (zeros are left out). Gangs of several sizes may have several batch sizes; then this is the work that
+        counts, the goodput [Sia, section 3.2].
+    batch_size:
+        GPU type -> examples in a batch of the whole gang; types may be missing.
+
+    Raises
+    ------
+    InvalidInstance
+        No GPU, no positive throughput, a batch size below 1.
+    """
+
+    gpus: int
+    throughput: Mapping[str, float]
+    batch_size: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gpus", count(self.gpus, ("sizes[]", "gpus"), least=1))
+        rates = speeds(self.throughput, ("sizes[]", "throughput"))
+        object.__setattr__(self, "throughput", FrozenDict({t: rate for t, rate in rates.items() if rate}))
+        key: KeyPath = ("sizes[]", "batch_size")
+        sizes = {t: count(n, (*key, Item(t)), least=1) for t, n in mapping(self.batch_size, key).items()}
+        object.__setattr__(self, "batch_size", FrozenDict(sizes))
+
+
+@dataclass(frozen=True)
 class Job:
     """One training job; its workers run as a gang (all or none).
 
@@ -288,12 +325,16 @@ class Job:
     copies:
         Largest number of servers on which it may run at once, each copy with a part of its work (HadarE); None for no
         limit.
+    sizes:
+        Sizes of its gang other than ``demand``, if it is elastic: a policy may change the size in each decision.
+        Policies for rigid gangs give it ``demand`` GPUs. A size equal to ``demand`` adds batch sizes.
 
     Raises
     ------
     InvalidInstance
         Anything negative, NaN, all-zero throughput, a positive throughput or a weight below 1e-18, a deadline that is
-        not after the arrival, stages that do not add up, or between which more or less enters than leaves.
+        not after the arrival, stages that do not add up, or between which more or less enters than leaves, two sizes
+        with as many GPUs, or one of ``demand`` GPUs with another throughput.
     """
 
     name: str
@@ -315,6 +356,7 @@ class Job:
     deadline: float | None = None
     model: str | None = None
     copies: int | None = None
+    sizes: tuple[GangSize, ...] = ()
 
     def __post_init__(self) -> None:
         key = "jobs", Item(text(self.name, "job name"))
@@ -344,6 +386,47 @@ class Job:
         if self.stages and workers != self.demand:
             raise InvalidInstance(f"have {workers} GPUs; they must sum to demand = {self.demand}", (*key, "stages"))
         _check_flow(self.stages, (*key, "stages"))
+        object.__setattr__(self, "sizes", members(self.sizes, GangSize, (*key, "sizes")))
+        if self.sizes:
+            self._check_sizes((*key, "sizes"))
+
+    def _check_sizes(self, key: KeyPath) -> None:
+        first: dict[int, int] = {}
+        for i, size in enumerate(self.sizes):
+            if first.setdefault(size.gpus, i) != i:
+                raise InvalidInstance(f"has {size.gpus} GPUs twice; give each size once", (*key, i, "gpus"))
+            for t in size.throughput:
+                known(t, self.throughput, (*key, i, "throughput"), "GPU type")
+            own = {t: size.throughput.get(t, 0.0) for t in self.throughput}
+            if size.gpus == self.demand and own != self.throughput:
+                raise InvalidInstance(
+                    f"is {dict(size.throughput)}, but the throughput of the job, on {counted(self.demand, 'GPU')}, is "
+                    f"{dict(self.throughput)}; they must agree",
+                    (*key, i, "throughput"),
+                )
+
+    @cached_property
+    def rates(self) -> Mapping[int, Mapping[str, float]]:
+        """GPUs -> GPU type -> work per second of the whole gang; missing where it cannot run."""
+        own = {size.gpus: size.throughput for size in self.sizes}
+        return FrozenDict(dict(sorted((own | {self.demand: self.throughput}).items())))
+
+    def with_throughput(self, throughput: Mapping[str, float]) -> Job:
+        """The job with another ``throughput``; on each type the rates of its other sizes change by the same factor."""
+        factor = {t: throughput[t] / rate for t, rate in self.throughput.items() if rate}
+
+        def changed(size: GangSize) -> GangSize:
+            if size.gpus == self.demand:
+                return replace(size, throughput=throughput)
+            return replace(size, throughput={t: rate * factor.get(t, 1.0) for t, rate in size.throughput.items()})
+
+        return replace(self, throughput=throughput, sizes=tuple(map(changed, self.sizes)))
+
+    def rate(self, gpu_type: str, gpus: int) -> float:
+        """Work per second of a gang of ``gpus`` GPUs at the speed of this type; 0 where it cannot run."""
+        if gpus == self.demand:
+            return self.throughput[gpu_type]
+        return self.rates[gpus].get(gpu_type, 0.0) if gpus in self.rates else 0.0
 
 
 def _check_flow(stages: tuple[Stage, ...], key: KeyPath) -> None:

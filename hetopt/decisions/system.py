@@ -288,6 +288,9 @@ def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
     """(n,) work per second of each whole gang; its slowest GPU type sets the rate, [OEF, section 4.4]."""
     rows, rate = np.flatnonzero(gpus.any(axis=1)), np.zeros(len(gpus))
     rate[rows] = np.where(gpus[rows] > 0, jobs.task_speed[rows], np.inf).min(axis=1)
+    for e, sizes in jobs.other_sizes.items():
+        if (own := sizes.get(int(gpus[e].sum()))) is not None:
+            rate[e] = own[gpus[e] > 0].min()
     return rate
 
 
@@ -311,6 +314,8 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
 def check_whole_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | None = None) -> None:
     """Raise :class:`InvalidPlan` unless every job has all the GPUs that it demands, or none.
 
+    An elastic job may have those of another of its sizes, where it can run with them.
+
     Parameters
     ----------
     copies:
@@ -323,10 +328,14 @@ def check_whole_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int
             raise InvalidPlan(f"the placement forks job {name!r}, which the plan does not have")
         gangs[entities.position[name]] = number
     wrong = (total != 0) & (total != gangs * entities.demand)
+    for e, sizes in entities.other_sizes.items():
+        if wrong[e] and gangs[e] == 1 and (own := sizes.get(int(total[e]))) is not None:
+            wrong[e] = not own[gpus[e] > 0].all()
     if (parts := gpus != np.rint(gpus)).any():
         wrong |= parts.any(axis=1)
     for e in np.flatnonzero(wrong).tolist() if wrong.any() else ():
-        right = f"it runs on {entities.demand[e]:g} or on none"
+        numbers = sorted({int(entities.demand[e]), *entities.other_sizes.get(e, ())})
+        right = f"it runs on {', '.join(map(str, numbers))} or on none"
         if gangs[e] != 1:
             right = f"its {gangs[e]:g} copies run on {gangs[e] * entities.demand[e]:g}"
         raise InvalidPlan(f"the plan gives job {entities.names[e]!r} {counted(float(total[e]), 'GPU')}; {right}")

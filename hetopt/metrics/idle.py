@@ -24,8 +24,8 @@ def idle_gaps(log: Log, instance: Instance) -> pd.DataFrame:
     """The maximal intervals in which, at each moment, a waiting gang fits on the idle GPUs of one type.
 
     A job waits while it is present and holds no GPUs; also while it is profiled. It fits on a type that it can use and
-    that has as many idle GPUs as it demands, on whatever servers. GPUs of a server are not idle from its event ``down``
-    to ``up``; in a log without events they are.
+    that has as many idle GPUs as it demands (if it is elastic: as its smallest gang there has), on whatever servers.
+    GPUs of a server are not idle from its event ``down`` to ``up``; in a log without events they are.
 
     Returns
     -------
@@ -101,17 +101,20 @@ def _capacity(changes: pd.DataFrame, instance: Instance, times: Floats) -> Float
 def _usable(log: Log, instance: Instance, jobs: JobTimes, times: Floats, free: Floats) -> Floats:
     """(m,) idle GPUs of the types on which a waiting gang fits, at most as many as these gangs demand."""
     entities = instance.entities("jobs")
-    kinds = np.column_stack([entities.demand, entities.task_speed > 0])[jobs.at]
-    rows, kind = np.unique(kinds, axis=0, return_inverse=True)
+    smallest = np.where(entities.task_speed > 0, entities.demand[:, None], np.inf)
+    for e, sizes in entities.other_sizes.items():
+        for gpus, speed in sizes.items():
+            smallest[e, speed > 0] = np.minimum(smallest[e, speed > 0], gpus)
+    rows, kind = np.unique(smallest[jobs.at], axis=0, return_inverse=True)
     kind = kind.ravel()
     who, starts, ends = held_intervals(log, jobs.names)
     taken, demanded = np.zeros(free.shape, dtype=bool), np.zeros(len(times))
     for number, row in enumerate(rows):
         here, holds = kind == number, kind[who] == number
         waiting = _count(times, jobs.arrival[here], jobs.leaves[here]) - _count(times, starts[holds], ends[holds])
-        fits = (free >= row[0] * (1 - EQUAL)) & (row[1:] > 0) & (waiting > 0)[:, None]
+        fits = (free >= row * (1 - EQUAL)) & (waiting > 0)[:, None]
         taken |= fits
-        demanded += np.where(fits.any(axis=1), waiting * row[0], 0.0)
+        demanded += waiting * np.where(fits, row, 0.0).max(axis=1)
     return np.asarray(np.minimum((free * taken).sum(axis=1), demanded))
 
 

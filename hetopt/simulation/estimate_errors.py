@@ -10,7 +10,7 @@ import numpy as np
 from hetopt.checks import FrozenDict, at_least, known, mapping, whole
 from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Tenant
+from hetopt.data.workload import Job, Tenant
 from hetopt.errors import InvalidOption
 
 OVERRUN = 0.05
@@ -65,16 +65,12 @@ class EstimateErrors:
         speed, work, tenant = (np.random.default_rng([self.seed, part]) for part in range(3))
         factor = _factors(speed, self.throughput, (len(instance.jobs), k))
         longer = _factors(work, self.work, (len(instance.jobs), 1))[:, 0]
-        jobs = tuple(
-            replace(
-                job,
-                throughput=self._reported(job.tenant, _times(dict(job.throughput), own, instance.cluster.type_names)),
-                work=job.work * float(more),
-            )
-            for job, own, more in zip(instance.jobs, factor, longer, strict=True)
-        )
+        jobs = list[Job]()
+        for job, own, more in zip(instance.jobs, factor, longer, strict=True):
+            seen = self._reported(job.tenant, _times(dict(job.throughput), own, instance.cluster.type_names))
+            jobs.append(replace(job.with_throughput(seen), work=job.work * float(more)))
         tenants = tuple(self._tenant(t, tenant, instance.cluster.type_names) for t in instance.tenants)
-        return replace(instance, jobs=jobs, tenants=tenants)
+        return replace(instance, jobs=tuple(jobs), tenants=tenants)
 
     def _tenant(self, tenant: Tenant, random: np.random.Generator, types: tuple[str, ...]) -> Tenant:
         errors = _factors(random, self.throughput, (len(tenant.job_types), len(types)))

@@ -99,6 +99,9 @@ class ExecutionModel:
             return float(speed[i] @ place.gpus) / float(self.entities.demand[i])
         if place.hosts:
             return self.rate_of(self.jobs[i], place.hosts, place.replicas)
+        sizes = self.entities.other_sizes.get(i)
+        if sizes and (own := sizes.get(int(place.gpus.sum()))) is not None:
+            return float(own[list(place.type_positions)].min())
         return min([speed.item(i, k) for k in place.type_positions])
 
     def copy_rate(self, i: int, copy: JobCopy) -> float:

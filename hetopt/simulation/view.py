@@ -103,6 +103,9 @@ class VisibleJobs:
             "owner": _read_only(np.arange(len(who), dtype=np.intp)),
             "capacity": capacity,
             "positions": self.position,
+            "other_sizes": {e: all_jobs.other_sizes[i] for e, i in enumerate(who.tolist()) if i in all_jobs.other_sizes}
+            if all_jobs.other_sizes
+            else {},
         }
         self.tenants, self.entity_of = view.tenants(frozenset(view.owner_number[who].tolist()))
 

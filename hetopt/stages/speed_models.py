@@ -59,6 +59,9 @@ class _Rates:
     def __call__(self, job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
         types = [t for gpus in hosts.values() for t, n in gpus.items() if n]
         if not (job.stages and replicas):
+            if job.sizes:
+                total = sum(n for own in hosts.values() for n in own.values())
+                return min([job.rate(t, total) for t in types])
             return min([job.throughput[t] for t in types])
         pipeline = self._pipeline(job, min(types, key=job.throughput.__getitem__))
         key = (pipeline, *((*self.bandwidth[m], own) for m, own in replicas.items()))
@@ -161,16 +164,16 @@ class Spread:
         object.__setattr__(self, "table", FrozenDict(table))
         object.__setattr__(self, "families", FrozenDict(families))
 
-    def factor(self, job: Job, servers: int) -> float:
-        """Speed of the job's gang on ``servers`` servers, relative to one."""
+    def factor(self, job: Job, servers: int, gpus: int | None = None) -> float:
+        """Speed of the job's gang of ``gpus`` GPUs (default: its demand) on ``servers`` servers, relative to one."""
         if servers <= 1:
             return 1.0
         model = job.model or ""
         rows = self.table.get((self.families or {}).get(model, model))
         if rows is None:
             return self.otherwise
-        gpus = max((n for n in rows if n <= job.demand), default=min(rows))
-        return float(rows[gpus][max((m for m in rows[gpus] if m <= servers), default=min(rows[gpus]))])
+        nearest = max((n for n in rows if n <= (gpus or job.demand)), default=min(rows))
+        return float(rows[nearest][max((m for m in rows[nearest] if m <= servers), default=min(rows[nearest]))])
 
     def on(self, cluster: Cluster) -> Rate:
         """Rates on the servers of ``cluster``."""
@@ -178,7 +181,10 @@ class Spread:
 
         def rate(job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
             plain = base(job, hosts, replicas)
-            return plain if replicas else plain * self.factor(job, sum(any(own.values()) for own in hosts.values()))
+            if replicas:
+                return plain
+            on_each = [sum(own.values()) for own in hosts.values()]
+            return plain * self.factor(job, sum(map(bool, on_each)), sum(on_each))
 
         return rate
 
