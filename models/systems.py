@@ -24,6 +24,8 @@ from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
 from hetopt.models.gavel.centred import Centred, FinishTimeFairness
 from hetopt.models.queues import FIFO
+from hetopt.models.sia import Sia
+from hetopt.models.sia.sia_policy import ROUND_SECONDS as SIA_ROUND_SECONDS
 from hetopt.plugins import PLACERS
 from hetopt.solving.options import DEFAULT, Options
 
@@ -152,6 +154,13 @@ def _shared(policy: Policy, round_seconds: float, placer: str, mix: bool, lend: 
 def allox() -> System:
     """AlloX at arrivals and completions, for jobs of one demand; servers are filled as jobs arrive."""
     return System(allox_policy(), placer=MoreWorkersFirst(sticky=True))
+
+
+def sia(
+    round_seconds: float = SIA_ROUND_SECONDS, restart_seconds: float = 30.0, placer: str = "hierarchical"
+) -> System:
+    """Sia: its integer program each round; jobs keep their servers, and are moved together where they are spread."""
+    return System(Sia(round_seconds, restart_seconds=restart_seconds), placer=PLACERS.make(placer))
 
 
 def isolated() -> System:
