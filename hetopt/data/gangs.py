@@ -56,5 +56,5 @@ def gangs_of(instance: Instance, allowed: AnyGang = lambda *_: True) -> Gangs:
             owner[gang.name] = job.name
             made.append(gang)
     done = {gang: instance.done[job] for gang, job in owner.items() if job in instance.done}
-    made_of = instance.replace(jobs=tuple(made), held=held, done=done, placed={}, tenants=())
-    return Gangs(made_of, FrozenDict(owner))
+    whole = instance.replace(jobs=tuple(made), held=held, done=done, placed={}, tenants=())
+    return Gangs(whole, FrozenDict(owner))

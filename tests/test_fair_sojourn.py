@@ -1,0 +1,150 @@
+"""Fair sojourn: no later than under equal division, copies that end together, urgent jobs, stages, tenants."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt import Cluster, Instance, InvalidOption, Job, Stage, Tenant
+from hetopt.models.asrpt import HeavyEdge
+from hetopt.models.fair_sojourn import FairSojourn, VirtualShares
+from hetopt.stages.mapping import map_jobs
+from hetopt.tolerances import WORK
+
+ALONE = FairSojourn(forks=False, restart_seconds=0.0, divided="unfinished")
+
+
+def jobs_on(gpus: dict[str, int], *jobs: Job, **cluster: int) -> Instance:
+    return Instance(Cluster.of(gpus, **cluster), jobs=jobs)
+
+
+def equal_division(jobs: list[tuple[int, int]]) -> list[Fraction]:
+    """Finish of each (arrival, work) if all present jobs share one machine equally: processor sharing, exactly."""
+    left, finish = {i: Fraction(work) for i, (_, work) in enumerate(jobs)}, dict[int, Fraction]()
+    time = Fraction(0)
+    while len(finish) < len(jobs):
+        here = [i for i in left if i not in finish and jobs[i][0] <= time]
+        coming = [Fraction(a) for a, _ in jobs if a > time]
+        if not here:
+            time = min(coming)
+            continue
+        step = min([left[i] * len(here) for i in here] + [a - time for a in coming])
+        for i in here:
+            left[i] -= step / len(here)
+        time += step
+        finish |= {i: time for i in here if left[i] == 0}
+    return [finish[i] for i in range(len(jobs))]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40)), min_size=1, max_size=7))
+def test_no_job_finishes_later_than_under_equal_division(given: list[tuple[int, int]]) -> None:
+    """The theorem of the fair sojourn protocol: one GPU, free moves, divided among jobs that would be unfinished."""
+    jobs = [Job(f"j{i}", {"A": 1.0}, float(work), arrival=float(at)) for i, (at, work) in enumerate(given)]
+    log = hetopt.simulate(ALONE, jobs_on({"A": 1}, *jobs))
+    for job, latest in zip(jobs, equal_division(given), strict=True):
+        assert log.jobs.loc[job.name, "finish"] <= float(latest) * (1 + 10 * WORK)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40)), min_size=1, max_size=6), st.booleans())
+def test_the_virtual_cluster_is_equal_division(given: list[tuple[int, int]], in_steps: bool) -> None:
+    """Its finishes are those of processor sharing, however often the policy is called in between."""
+    jobs = [Job(f"j{i}", {"A": 1.0}, float(work), arrival=float(at)) for i, (at, work) in enumerate(given)]
+    instance, shares, found = jobs_on({"A": 1}, *jobs), VirtualShares(0.0), dict[str, float]()
+    for time in sorted({float(at) for at, _ in given} | {float(t) for t in range(0, 300, 7 if in_steps else 299)}):
+        if any(job.arrival <= time for job in jobs):
+            now = instance.at(time)
+            shares = shares.advanced(now, now.entities("jobs"), "jobs", "unfinished")
+            found |= dict(zip(shares.names, shares.finish.tolist(), strict=True))
+    assert [found[job.name] for job in jobs] == pytest.approx([float(f) for f in equal_division(given)])
+
+
+def test_copies_share_the_work_so_that_all_end_together() -> None:
+    """A server of speed 3 and one of speed 1; the copy that restarts gets less work."""
+    job = Job("a", {"A": 3.0, "B": 1.0}, 4000.0)
+    instance = jobs_on({"A": 1, "B": 1}, job)
+    plan, _ = FairSojourn(restart_seconds=0.0)(instance)
+    assert plan.placement is not None
+    assert dict(plan.placement.dispatch["a"]) == {"a-0": 3000.0, "b-0": 1000.0}
+    held = instance.replace(placed={"a": {"a-0": {"A": 1}}})
+    plan, _ = FairSojourn(restart_seconds=100.0)(held)
+    assert plan.placement is not None
+    parts = plan.placement.dispatch["a"]
+    assert sum(parts.values()) == pytest.approx(4000.0)
+    assert parts["a-0"] / 3 == pytest.approx(parts["b-0"] / 1 + 100)
+    environment_end = hetopt.simulate(FairSojourn(restart_seconds=0.0), instance).jobs["finish"].item()
+    assert environment_end == pytest.approx(1000.0)
+
+
+def test_copies_are_limited() -> None:
+    """By the job, by the work that is left for restarts, and by the setting."""
+    job = Job("a", {"A": 1.0}, 100.0)
+    for one, policy, copies in (
+        (job, FairSojourn(restart_seconds=0.0), 4),
+        (Job("a", {"A": 1.0}, 100.0, copies=2), FairSojourn(restart_seconds=0.0), 2),
+        (job, FairSojourn(restart_seconds=10.0), 3),  # 100 / 4 < 3 * 10
+        (job, FairSojourn(forks=False), 1),
+        (job, FairSojourn(restart_seconds=0.0, round_seconds=60.0), 1),
+    ):
+        plan, _ = policy(jobs_on({"A": 4}, one, gpus_per_server=1))
+        assert plan.x.sum() == copies
+
+
+def test_an_urgent_job_is_woken_up_for() -> None:
+    """Two types, and gangs of 2 that cannot be forked: the long one must begin before its fair finish is lost."""
+    jobs = (Job("short", {"A": 1.0}, 50.0, 2), Job("long", {"A": 1.0}, 100.0, 2))
+    instance = jobs_on({"A": 2}, *jobs, gpus_per_server=1)
+    plan, state = FairSojourn(restart_seconds=0.0)(instance)
+    assert plan.assigned == {"short": "A", "long": None}
+    assert plan.wake == pytest.approx(100.0)  # divided, the long job would end at 200
+    late = instance.replace(time=100.0, done={"short": 1.0})
+    assert FairSojourn(restart_seconds=0.0)(late, state)[0].assigned == {"short": "A", "long": None}
+
+
+def test_a_move_must_be_worth_it() -> None:
+    """A running job moves to the faster type only if it ends sooner there, the move included."""
+    job = Job("a", {"A": 1.0, "B": 1.5}, 300.0)
+    held = jobs_on({"A": 1, "B": 1}, job).replace(placed={"a": {"a-0": {"A": 1}}})
+    for restart, gpu_type in ((90.0, "B"), (110.0, "A")):  # 300 against 200 + restart
+        assert FairSojourn(forks=False, restart_seconds=restart)(held)[0].assigned == {"a": gpu_type}
+
+
+def test_stages_are_mapped_by_heavy_edge() -> None:
+    """The rate in the simulation is that of the mapping, not that of the throughput."""
+    stages = (Stage(2, 1.0, 1.0, 1e9, 1e9), Stage(2, 1.0, 1.0, 1e9))
+    job = Job("a", {"A": 1.0}, 10.0, 4, stages=stages)
+    instance = jobs_on({"A": 4}, job, gpus_per_server=2)
+    log = hetopt.simulate(FairSojourn(), instance)
+    seconds = float(map_jobs(instance, HeavyEdge()).mappings["a"].iteration_seconds)
+    assert log.jobs["finish"].item() == pytest.approx(10 * seconds)
+    assert hetopt.simulate(FairSojourn(mapper=None), instance).jobs["finish"].item() == pytest.approx(10.0)
+
+
+def test_among_tenants_a_job_alone_is_before_many() -> None:
+    """Two tenants: the only job of one has half of the cluster, each of the ten others a twentieth."""
+    tenants = tuple(Tenant(name, {"A": 1.0}) for name in ("one", "many"))
+    jobs = [
+        Job("x", {"A": 1.0}, 30.0, tenant="one"),
+        *(Job(f"y{i}", {"A": 1.0}, 10.0, tenant="many") for i in range(10)),
+    ]
+    instance = Instance(Cluster.of({"A": 1}), tenants, jobs)
+    first = {a: FairSojourn(forks=False, among=a)(instance)[0].assigned for a in ("jobs", "tenants")}
+    assert first["jobs"]["x"] is None
+    assert first["tenants"]["x"] == "A"
+
+
+def test_bad_settings_are_refused() -> None:
+    for bad, problem in (
+        ({"catch_up": 0}, r"FairSojourn\.catch_up is 0"),
+        ({"among": "users"}, r"FairSojourn\.among is 'users'"),
+        ({"divided": "all"}, r"FairSojourn\.divided is 'all'"),
+        ({"restart_seconds": -1.0}, r"FairSojourn\.restart_seconds is -1"),
+        ({"forks": 1}, r"FairSojourn\.forks is 1; it must be True or False"),
+    ):
+        with pytest.raises(InvalidOption, match=problem):
+            FairSojourn(**bad)
