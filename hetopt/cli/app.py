@@ -23,6 +23,7 @@ HEADINGS = {
         ],
     },
     "Simulate and compare": {
+        "hetopt.cli.recommend": ["recommend"],
         "hetopt.cli.simulate": ["simulate", "report"],
         "hetopt.cli.core_commands": ["demo", "systems", "predictors"],
     },

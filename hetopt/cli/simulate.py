@@ -38,7 +38,8 @@ INPUTS, DIGITS = "inputs", 12
 """Folder in that of the results for standard input, and hexadecimal digits of its digest in the name of its file."""
 
 
-def _traces(incomplete: str) -> Iterator[str]:
+def traces_and_generators(incomplete: str) -> Iterator[str]:
+    """Complete the name of a generator, an instance, or a file."""
     yield from names_of(GENERATORS)(incomplete)
     yield from instances_and_files(incomplete)
 
@@ -49,7 +50,7 @@ def simulate(
         Argument(
             help="A generator, a file of a trace, or an instance with jobs (file or name); - for standard input: an "
             "instance, or with --kind a trace.",
-            autocompletion=_traces,
+            autocompletion=traces_and_generators,
         ),
     ],
     policy: Annotated[

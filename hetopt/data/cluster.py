@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hetopt.checks import FrozenDict, count, known, mapping, members, number, shown, text, unique
@@ -208,3 +208,19 @@ class Cluster:
             for i in range(-(-n // size))
         ]
         return cls(tuple(GPUType(t, memory.get(t)) for t in gpus), tuple(servers))
+
+    def with_more(self, gpus: Mapping[str, int]) -> Cluster:
+        """The cluster with more GPUs: for each type a further server like the first that has GPUs of this type.
+
+        Raises
+        ------
+        InvalidInstance
+            An unknown GPU type, or not a whole number of GPUs.
+        """
+        added = []
+        for t, n in gpus.items():
+            known(t, self.type_names, ("more_gpus",), "GPU type")
+            like = next((s for s in self.servers if s.gpus.get(t)), self.servers[0])
+            name = next(name for i in range(len(self.servers) + 1) if (name := f"more-{t}-{i}") not in self.by_name)
+            added.append(replace(like, name=name, gpus={t: count(n, ("more_gpus", Item(t)))}))
+        return Cluster(self.gpu_types, (*self.servers, *added))

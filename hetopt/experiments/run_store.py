@@ -334,6 +334,11 @@ class RunStore:
             raise InvalidOption(f"{folder} holds {key} with other settings ({change}); remove it, or {ANOTHER_FOLDER}")
         return all(any((folder / f"{name}.{ending}").exists() for ending in ENDINGS) for name in TABLES)
 
+    def record(self, key: RunKey) -> RunRecord | None:
+        """The record of that run; None if it is not stored."""
+        file = self.path / key.folder() / "run.json"
+        return RunRecord.read(file) if file.exists() else None
+
     def write(self, record: RunRecord, log: Log | None) -> None:
         """Store a run; ``run.json`` is written last, so an interrupted write does not count.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, choices, shown, whole
+from hetopt.checks import FrozenDict, at_least, boolean, choices, counted, mapping, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.instance_files import PARSERS
@@ -85,11 +85,18 @@ class TraceWorkload:
         Kind of the file of the trace; None: it is detected.
     settings:
         Settings of the generator or reader.
+    blocks:
+        Seed s takes the s-th ``count`` jobs of the trace in a file, from 0, instead of the first.
+    more_gpus:
+        GPU type -> GPUs added to the cluster, on a further server; arrivals do not change with them.
+    deadline_factor:
+        Each job without a deadline gets one: this factor, above 1, of its time on its fastest GPU type after its
+        arrival; None: no deadlines are added.
 
     Raises
     ------
     InvalidOption
-        A number out of its range.
+        A number out of its range; blocks of a trace that has no ``count``, or of no file.
     """
 
     trace: str
@@ -103,10 +110,18 @@ class TraceWorkload:
     unknown_models: UnknownModels = "refuse"
     kind: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    blocks: bool = False
+    more_gpus: Mapping[str, int] = field(default_factory=dict)
+    deadline_factor: float | None = None
 
     def __post_init__(self) -> None:
         if self.count is not None:
             whole(self.count, "count", 1)
+        if boolean(self.blocks, "blocks") and (self.count is None or self.is_generated or self.is_instance):
+            raise InvalidOption("needs the file of a trace and a count, the jobs of a block", "blocks")
+        object.__setattr__(self, "more_gpus", FrozenDict(mapping(self.more_gpus, "more_gpus", InvalidOption)))
+        if self.deadline_factor is not None:
+            at_least(self.deadline_factor, "deadline_factor", 1.0, InvalidOption, strict=True)
         if self.load is not None:
             at_least(self.load, "load", 0.0, InvalidOption, strict=True)
         if self.unknown_models not in get_args(UnknownModels):
@@ -116,7 +131,8 @@ class TraceWorkload:
     @property
     def name(self) -> str:
         """Its name in folders and tables."""
-        return self.trace if self.is_generated or self.is_instance else Path(self.trace).name
+        own = self.trace if self.is_generated or self.is_instance else Path(self.trace).name
+        return " + ".join([own, *(f"{n} {t}" for t, n in self.more_gpus.items())])
 
     @property
     def is_generated(self) -> bool:
@@ -136,8 +152,15 @@ class TraceWorkload:
         Raises
         ------
         UnknownName, UnusableFile, InvalidInstance, InvalidOption
-            The trace, cluster or catalogue does not exist or is invalid.
+            The trace, cluster or catalogue does not exist or is invalid, or the trace has no such block.
         """
+        found = self._instance(seed)
+        if self.more_gpus:
+            found = found.replace(cluster=found.cluster.with_more(self.more_gpus))
+        return found if self.deadline_factor is None else _with_deadlines(found, self.deadline_factor)
+
+    def _instance(self, seed: int) -> Instance:
+        """The instance for that seed, on the cluster and with the deadlines that are given."""
         if self.is_generated and self.kind is not None:
             raise InvalidOption(f"does not apply to {self.trace}, a generator; leave it out", "kind")
         if self.is_instance and not self.is_generated:
@@ -160,6 +183,19 @@ class TraceWorkload:
         except InvalidInstance as problem:
             raise problem.in_file(self.trace) from None
 
+    def in_blocks(self) -> TraceWorkload:
+        """The same workload, whose seeds take blocks of the trace if it is read from a file."""
+        return self if self.is_generated or self.is_instance else replace(self, blocks=True)
+
+    def samples(self) -> int | None:
+        """Number of seeds with different jobs; None: no limit."""
+        if self.is_generated:
+            return None
+        if self.is_instance or not self.blocks:
+            return 1
+        assert self.count is not None
+        return len(read_trace(self.trace, self.kind, **self.settings)) // self.count
+
     def table(self, seed: int = 0) -> pd.DataFrame:
         """The trace as a table, for that seed."""
         if self.is_generated:
@@ -169,7 +205,15 @@ class TraceWorkload:
             found = choices(self.trace, generator_names())
             raise UnknownName(f"there is no file, instance or trace generator {self.trace!r}; {found}")
         table = read_trace(self.trace, self.kind, **self.settings)
-        return table if self.count is None else table.head(self.count)
+        if not self.blocks:
+            return table if self.count is None else table.head(self.count)
+        assert self.count is not None
+        block = table.iloc[seed * self.count : (seed + 1) * self.count]
+        if len(block) < self.count:
+            raise InvalidOption(
+                f"has {counted(len(table), 'job')}, too few for block {seed} of {self.count}", self.trace
+            )
+        return block.assign(arrival=block["arrival"] - block["arrival"].iloc[0]).reset_index(drop=True)
 
     def _named_instance(self) -> Instance:
         """The instance that ``trace`` names, on ``cluster`` if given."""
@@ -208,7 +252,20 @@ class TraceWorkload:
 
     def as_settings(self) -> dict[str, Any]:
         """Its arguments in JSON types."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
+        own = {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
+        added = {"blocks": False, "more_gpus": {}, "deadline_factor": None}  # stored runs of earlier versions lack them
+        return {key: value for key, value in own.items() if key not in added or value != added[key]}
+
+
+def _with_deadlines(instance: Instance, factor: float) -> Instance:
+    """The instance with deadlines for its jobs that have none."""
+    jobs = [
+        job
+        if job.deadline is not None
+        else replace(job, deadline=job.arrival + factor * job.work / max(job.throughput.values()))
+        for job in instance.jobs
+    ]
+    return instance.replace(jobs=tuple(jobs))
 
 
 def _changes_of_reader(table: pd.DataFrame) -> Iterator[str]:
@@ -222,7 +279,7 @@ def _changes_of_reader(table: pd.DataFrame) -> Iterator[str]:
 OF_TRACES: dict[str, Any] = {
     item.name: {} if item.name == "settings" else item.default
     for item in fields(TraceWorkload)
-    if item.name not in ("trace", "cluster", "count")
+    if item.name not in ("trace", "cluster", "count", "blocks", "more_gpus", "deadline_factor")
 }
 """Arguments of a :class:`TraceWorkload` that an instance cannot have -> their default."""
 

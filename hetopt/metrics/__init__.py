@@ -1,6 +1,14 @@
 """The metrics of a finished simulation: ``metric(log, instance)`` gives a table, a column or a number."""
 
-from hetopt.metrics.completion_times import completion, counts, finished_over_time, jct, jct_cdf, totals
+from hetopt.metrics.completion_times import (
+    completion,
+    counts,
+    deadlines_met,
+    finished_over_time,
+    jct,
+    jct_cdf,
+    totals,
+)
 from hetopt.metrics.decision_metrics import changes, decision_seconds, stragglers
 from hetopt.metrics.definitions import METRICS
 from hetopt.metrics.finish_time import finish_time_fairness
@@ -25,6 +33,7 @@ __all__ = [
     "counts",
     "cru",
     "cru_per_round",
+    "deadlines_met",
     "decision_seconds",
     "efficiency",
     "envy",

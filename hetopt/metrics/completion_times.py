@@ -13,6 +13,7 @@ from hetopt.data.array_types import Floats
 from hetopt.data.instance import Instance
 from hetopt.metrics.log_reading import counted_times, held_intervals
 from hetopt.simulation.log import Log
+from hetopt.tolerances import EQUAL
 
 
 def counts(log: Log, instance: Instance) -> pd.Series[int]:
@@ -127,3 +128,13 @@ def totals(log: Log, instance: Instance) -> pd.Series[float]:
         },
         name="seconds",
     )
+
+
+def deadlines_met(log: Log, instance: Instance) -> float:
+    """Share of the jobs with a deadline that finish by it; NaN where no job has one."""
+    jobs = counted_times(log, instance)
+    given = instance.job
+    deadline = np.array([given[name].deadline or np.nan for name in jobs.names], dtype=float)
+    has = ~np.isnan(deadline)
+    met = jobs.finish[has] <= deadline[has] * (1 + EQUAL)
+    return float(met.mean()) if has.any() else np.nan

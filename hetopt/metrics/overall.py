@@ -10,7 +10,7 @@ import pandas as pd
 
 from hetopt.data.instance import Instance
 from hetopt.errors import MetricUnavailable
-from hetopt.metrics.completion_times import completion, counts, jct, totals
+from hetopt.metrics.completion_times import completion, counts, deadlines_met, jct, totals
 from hetopt.metrics.decision_metrics import changes, decision_seconds, stragglers
 from hetopt.metrics.definitions import METRICS
 from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
@@ -42,6 +42,7 @@ def summary(log: Log, instance: Instance) -> pd.Series[float]:
     found: dict[str, float] = dict(counts(log, instance).astype(float))
     found |= {f"jct_{key}": value for key, value in jct(log, instance).items()}
     found |= dict(totals(log, instance))
+    found["deadlines_met"] = deadlines_met(log, instance)
     waits = completion(log, instance)
     found["queueing_mean"] = waits["queueing"].mean()
     found["starvation_mean"], found["starvation_max"] = waits["starvation"].mean(), waits["starvation"].max()

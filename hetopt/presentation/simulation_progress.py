@@ -8,8 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from hetopt.checks import counted
-from hetopt.experiments.run_progress import RunsProgress
-from hetopt.experiments.run_store import RunKey, RunRecord
+from hetopt.experiments.experiment import Experiment
+from hetopt.experiments.run_progress import ProgressCallback, RunsProgress
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.presentation.console import in_words, note, shown_until_done
 from hetopt.presentation.formatting import format_duration, format_number
 from hetopt.simulation.progress import ProgressFunction, SimulationProgress
@@ -129,6 +130,13 @@ def shown_runs(what: str, runs: Iterable[RunKey], jobs: int, earlier: Mapping[Ru
     work = RunsWork(what, RunsProgress(runs, effective_n_jobs(jobs), earlier))
     with shown_until_done(work):
         yield work
+
+
+@contextmanager
+def watched_runs(what: str, experiment: Experiment, store: RunStore, jobs: int) -> Iterator[ProgressCallback]:
+    """Show the progress of the runs of an experiment that are missing in a store."""
+    with shown_runs(what, [spec.key for spec in experiment.missing(store)], jobs, store.seconds()) as work:
+        yield work.update
 
 
 @contextmanager

@@ -1,0 +1,422 @@
+"""Races: which systems are best for some aims, by simulations of paired samples of a workload.
+
+All systems run on the same samples: seeds of a generator, or blocks of a trace. After each sample, systems that are
+certainly worse than the best in every aim are dropped, so that time goes to those that may be best.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from hetopt.checks import at_least, lookup, whole
+from hetopt.data.array_types import Floats
+from hetopt.data.units import Better
+from hetopt.errors import InvalidOption, PolicyFailed
+from hetopt.experiments.environment_settings import EnvironmentSettings
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_progress import ProgressCallback
+from hetopt.experiments.run_store import RunKey, RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
+from hetopt.formulations.traits import traits_of
+from hetopt.metrics.definitions import METRICS, Metric
+from hetopt.plugins import POLICIES, SYSTEMS
+from hetopt.registry import make_system
+
+AIMS: Mapping[str, str] = {
+    "jct": "jct_mean",
+    "tail": "jct_p99",
+    "makespan": "makespan",
+    "finish-time": "ftf_themis_max",
+    "tenants": "sharing_jain",
+    "deadlines": "deadlines_met",
+}
+"""Aim -> the metric that measures it (:data:`~hetopt.metrics.definitions.METRICS`)."""
+
+Watched: TypeAlias = Callable[[Experiment], AbstractContextManager[ProgressCallback | None]]
+"""Called with the next runs of a race; gives what is called with their progress."""
+
+
+def metric_of_aim(aim: str) -> Metric:
+    """The metric of an aim.
+
+    Raises
+    ------
+    UnknownName
+        There is no such aim.
+    """
+    return METRICS[lookup(AIMS, aim, "aim")]
+
+
+def all_systems() -> tuple[SystemVariant, ...]:
+    """Every registered system, and every registered policy that is a system by itself, with its default settings.
+
+    Left out are policies that share GPUs in time, which are systems only with a rounder, and fluid references.
+    """
+    found = list[SystemVariant]()
+    for name in sorted({*SYSTEMS.points, *POLICIES.points}):
+        system = make_system(name)
+        if not system.fluid and (name in SYSTEMS.points or not traits_of(system.policy).fractional):
+            found.append(SystemVariant(name))
+    return tuple(found)
+
+
+def is_relative(metric: Metric) -> bool:
+    """Whether systems are compared by ratios; shares from 0 to 1 are compared by differences."""
+    return metric.better is Better.LOWER
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Systems that ran on the same samples, compared with the best of them by one metric.
+
+    The metric of system i on sample b, or its logarithm if ratios are compared, is taken as the sum of an effect of the
+    system, one of the sample, and an error with a variance common to all (a randomised complete block design). So the
+    variation between samples does not hide the differences between systems, and few samples suffice.
+
+    Attributes
+    ----------
+    metric:
+        The metric.
+    values:
+        (samples, systems) its values.
+    confidence:
+        Confidence of each interval, from 0 to 1.
+    """
+
+    metric: Metric
+    values: pd.DataFrame
+    confidence: float
+
+    @property
+    def scores(self) -> Floats:
+        """(samples, systems) values on the compared scale, lower being better."""
+        table = self.values.to_numpy(dtype=float)
+        return np.asarray(np.log(table) if is_relative(self.metric) else -table)
+
+    @property
+    def best(self) -> str:
+        """The system with the best mean on the compared scale; of equal ones the first."""
+        return str(self.values.columns[int(self.scores.mean(axis=0).argmin())])
+
+    @property
+    def error(self) -> tuple[float, float]:
+        """Standard deviation of the error, and its degrees of freedom; infinite and 0 with one sample or system."""
+        scores = self.scores
+        n, m = scores.shape
+        if n < 2 or m < 2:
+            return np.inf, 0.0
+        rest = scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
+        free = (n - 1) * (m - 1)
+        return float(np.sqrt((rest**2).sum() / free)), float(free)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """:meth:`against` the best."""
+        return self.against(self.best)
+
+    def against(self, system: str) -> pd.DataFrame:
+        """A row per system: ``mean``, its ``difference`` from ``system``, ``low`` and ``high`` of its interval.
+
+        Differences are parts of the other value (0.1: 10 % more), or of shares their differences; above 0: worse.
+        """
+        mean = self.scores.mean(axis=0)
+        deviation, free = self.error
+        half = np.inf
+        if free:
+            half = float(stats.t.ppf((1 + self.confidence) / 2, free)) * deviation * np.sqrt(2 / len(self.values))
+        worse = mean - mean[self.values.columns.get_loc(system)]
+        columns = {"difference": worse, "low": worse - half, "high": worse + half}
+        if is_relative(self.metric):
+            with np.errstate(over="ignore"):
+                columns = {key: np.expm1(value) for key, value in columns.items()}
+        return pd.DataFrame({"mean": self.values.mean().to_numpy(), **columns}, index=self.values.columns)
+
+    @property
+    def worse(self) -> list[str]:
+        """The systems that are worse than the best at this confidence."""
+        table = self.table
+        return [str(name) for name in table.index[table["low"] > 0]]
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Why a system left a race.
+
+    Attributes
+    ----------
+    samples:
+        The number of samples on which it ran.
+    reason:
+        Why it did not run, or has no value; empty: it was worse than another in every aim.
+    """
+
+    samples: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RaceResult:
+    """The results of a race.
+
+    Attributes
+    ----------
+    values:
+        Aim -> (samples, systems) values; NaN where a system had been dropped.
+    dropped:
+        System -> why it left the race; the others are left.
+    confidence:
+        Probability with which the best system is among those that are left.
+    comparisons:
+        Number of comparisons of one system with the others in the whole race, among which the error is divided; so an
+        interval is wider than one of this confidence alone.
+    seconds:
+        Wall-clock seconds.
+    more:
+        Aim -> (samples, GPU types) values of the best system in the first aim with one more GPU of each type.
+    """
+
+    values: Mapping[str, pd.DataFrame]
+    dropped: Mapping[str, Dropped]
+    confidence: float
+    comparisons: int
+    seconds: float
+    more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[str]:
+        """The systems that are left, as they were given."""
+        return [str(name) for name in next(iter(self.values.values())).columns if name not in self.dropped]
+
+    def compared(self, aim: str) -> Compared:
+        """The systems that are left, compared by an aim."""
+        return Compared(metric_of_aim(aim), self.values[aim][self.left], self._each)
+
+    @property
+    def _each(self) -> float:
+        """Confidence of each comparison."""
+        return 1 - (1 - self.confidence) / self.comparisons
+
+    def with_one_more(self, aim: str) -> pd.DataFrame:
+        """What one more GPU of each type changes for the best system, as :attr:`Compared.table`; below 0: better."""
+        more = self.more[aim]
+        best = self.values[aim].loc[more.index, self.best]
+        compared = Compared(metric_of_aim(aim), pd.concat([best, more], axis=1), self._each)
+        return compared.against(self.best).loc[more.columns]
+
+    @property
+    def best(self) -> str:
+        """The best system by the first aim."""
+        return self.compared(next(iter(self.values))).best
+
+    def standings(self, aim: str) -> pd.DataFrame:
+        """Every system that ran, the best first, with the columns of :attr:`Compared.table` and its ``samples``.
+
+        Of a dropped system the difference is that from the best system on the samples on which it ran, and there is no
+        interval.
+        """
+        values, compared = self.values[aim], self.compared(aim)
+        table, best = compared.table.assign(samples=len(values)), compared.best
+        rows = [table]
+        for name in values.columns.difference(table.index, sort=False):
+            own = values[[best, name]].dropna()
+            if len(own):
+                pair = Compared(compared.metric, own, 0.0).against(best).loc[[name]]
+                rows.append(pair.assign(low=np.nan, high=np.nan, samples=len(own)))
+        return pd.concat(rows).sort_values("difference", kind="stable")
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON types; numbers that are unknown or infinite are None."""
+
+        def rows(table: pd.DataFrame) -> dict[str, dict[str, float | None]]:
+            known = table.astype(float)
+            return {
+                str(name): {str(key): value if np.isfinite(value) else None for key, value in row.items()}
+                for name, row in known.to_dict(orient="index").items()
+            }
+
+        return {
+            "best": {aim: self.compared(aim).best for aim in self.values},
+            "left": self.left,
+            "dropped": {name: asdict(own) for name, own in self.dropped.items()},
+            "standings": {aim: rows(self.standings(aim)) for aim in self.values},
+            "one_more": {aim: rows(self.with_one_more(aim)) for aim in self.more},
+            "confidence": self.confidence,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True)
+class Race:
+    """A race of systems on samples of a workload.
+
+    Parameters
+    ----------
+    workload:
+        Its seeds are the samples.
+    systems:
+        The systems.
+    aims:
+        Names of :data:`AIMS`; a system stays that may be the best in one of them. By the first, the best system is run
+        with one more GPU of each type.
+    environment:
+        Settings of the environment.
+    seconds:
+        Wall-clock seconds after which no further sample is begun.
+    most_samples:
+        Largest number of samples.
+    confidence:
+        As of :class:`RaceResult`.
+    one_more:
+        Whether the best system is run with one more GPU of each type.
+
+    Raises
+    ------
+    InvalidOption
+        No system or aim, or a setting out of range.
+    UnknownName
+        There is no such aim.
+    """
+
+    workload: TraceWorkload
+    systems: tuple[SystemVariant, ...]
+    aims: tuple[str, ...] = ("jct",)
+    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
+    seconds: float = 600.0
+    most_samples: int = 10
+    confidence: float = 0.95
+    one_more: bool = True
+
+    def __post_init__(self) -> None:
+        for key in ("systems", "aims"):
+            object.__setattr__(self, key, tuple(getattr(self, key)))
+            if not getattr(self, key):
+                raise InvalidOption("is empty; give at least one", key)
+        for aim in self.aims:
+            metric_of_aim(aim)
+        at_least(self.seconds, "seconds", 0.0, InvalidOption, strict=True)
+        whole(self.most_samples, "most_samples", 1)
+        at_least(self.confidence, "confidence", 0.5, InvalidOption, below=1.0)
+
+    def run(self, store: RunStore, *, jobs: int = 1, watched: Watched = lambda _: nullcontext()) -> RaceResult:
+        """Run the race; runs that are stored already are not repeated.
+
+        Parameters
+        ----------
+        store:
+            The results of all runs.
+        jobs:
+            As of :func:`~hetopt.parallel.run_parallel`.
+        watched:
+            See :data:`Watched`.
+
+        Raises
+        ------
+        InvalidOption
+            No system has a value for every aim.
+        UnknownName, UnusableFile, InvalidInstance
+            As of :meth:`~hetopt.experiments.experiment.Experiment.run`.
+        """
+        return _Running(self, store, jobs, watched).result()
+
+
+@dataclass
+class _Running:
+    """A race that runs."""
+
+    race: Race
+    store: RunStore
+    jobs: int
+    watched: Watched
+    began: float = field(default_factory=time.monotonic)
+    dropped: dict[str, Dropped] = field(default_factory=dict)
+    rows: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    """Aim -> a row of values of each sample."""
+
+    def result(self) -> RaceResult:
+        race = self.race
+        self.rows = {aim: [] for aim in race.aims}
+        left, result = list(race.systems), self._result()
+        for sample in range(min(race.most_samples, race.workload.samples() or race.most_samples)):
+            if sample and (len(left) < 2 or not self._time_for(left, sample)):
+                break
+            self._run_sample(race.workload, left, sample)
+            result = self._result()
+            if not result.left:
+                why = "; ".join(f"{name}: {own.reason}" for name, own in self.dropped.items() if own.reason)
+                raise InvalidOption(f"leave nothing to compare: {why}", "systems")
+            worse = set.intersection(*(set(result.compared(aim).worse) for aim in race.aims))
+            self.dropped |= {name: Dropped(sample + 1) for name in result.left if name in worse}
+            left = [own for own in left if own.label not in self.dropped]
+        result = self._result()
+        return replace(result, more=self._with_more(result)) if race.one_more else result
+
+    def _result(self) -> RaceResult:
+        race = self.race
+        values = {
+            aim: pd.DataFrame(rows, columns=[own.label for own in race.systems]) for aim, rows in self.rows.items()
+        }
+        comparisons = len(race.systems) * race.most_samples * len(race.aims)
+        return RaceResult(values, dict(self.dropped), race.confidence, comparisons, time.monotonic() - self.began)
+
+    def _time_for(self, systems: Sequence[SystemVariant], sample: int) -> bool:
+        """Whether another sample would end in time, if it takes as long as the last one."""
+        known = self.store.seconds()
+        last = [known.get(RunKey(self.race.workload.name, own.label, sample - 1), 0.0) for own in systems]
+        from joblib import effective_n_jobs
+
+        spent = time.monotonic() - self.began
+        return bool(spent + max(sum(last) / effective_n_jobs(self.jobs), max(last)) <= self.race.seconds)
+
+    def _run_sample(self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int) -> None:
+        found = self._summaries(workload, systems, sample)
+        for aim, rows in self.rows.items():
+            rows.append({name: own.get(AIMS[aim], np.nan) for name, own in found.items() if isinstance(own, Mapping)})
+        for name, own in found.items():
+            missing = [aim for aim in self.rows if np.isnan(self.rows[aim][-1].get(name, np.nan))]
+            if isinstance(own, str):
+                self.dropped[name] = Dropped(sample, own)
+            elif missing:
+                self.dropped[name] = Dropped(sample + 1, f"{metric_of_aim(missing[0]).title} has no value")
+
+    def _summaries(
+        self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int
+    ) -> dict[str, Mapping[str, float] | str]:
+        """System -> its metrics on a sample, or why it has none."""
+        found: dict[str, Mapping[str, float] | str] = {}
+        experiment = Experiment((workload,), tuple(systems), (sample,), self.race.environment)
+        failure = ""
+        try:
+            with self.watched(experiment) as watch:
+                experiment.run(self.store, jobs=self.jobs, watch=watch)
+        except PolicyFailed as problem:
+            failure = str(problem)
+        for spec in experiment.runs():
+            record = self.store.record(spec.key)
+            found[spec.system.label] = failure if record is None else record.refused or record.summary
+        return found
+
+    def _with_more(self, result: RaceResult) -> dict[str, pd.DataFrame]:
+        """Values of the best system with one more GPU of each type, on as many samples as there is time for."""
+        race, best = self.race, next(own for own in self.race.systems if own.label == result.best)
+        types = race.workload.instance(0).cluster.type_names
+        rows: dict[str, list[dict[str, float]]] = {aim: [] for aim in race.aims}
+        for sample in range(len(result.values[race.aims[0]])):
+            if sample and not self._time_for([best] * len(types), sample):
+                break
+            for aim in race.aims:
+                rows[aim].append({})
+            for gpu_type in types:
+                more = {**race.workload.more_gpus, gpu_type: race.workload.more_gpus.get(gpu_type, 0) + 1}
+                workload = replace(race.workload, more_gpus=more)
+                own = self._summaries(workload, [best], sample)[best.label]
+                for aim in race.aims:
+                    rows[aim][-1][gpu_type] = np.nan if isinstance(own, str) else own.get(AIMS[aim], np.nan)
+        return {aim: pd.DataFrame(own, columns=list(types)) for aim, own in rows.items()}

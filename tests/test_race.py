@@ -1,0 +1,181 @@
+"""Races of systems: the statistics against scipy and by coverage, the runs, the answer, and one more GPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from hetopt.errors import InvalidOption, UnknownName
+from hetopt.experiments.experiment import SystemVariant
+from hetopt.experiments.race import Compared, Race, RaceResult, all_systems, metric_of_aim
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
+from hetopt.presentation.recommendation import draw, one_more_table, sentences, standings_table
+
+JCT, JAIN = metric_of_aim("jct"), metric_of_aim("tenants")
+
+
+def systems(*names: str) -> tuple[SystemVariant, ...]:
+    return tuple(map(SystemVariant, names))
+
+
+SHORT = TraceWorkload("fft-trace-2", "lab36", count=12)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 9), st.floats(1, 9)), min_size=2, max_size=8).filter(
+        lambda pairs: np.ptp([np.log(a / b) for a, b in pairs]) > 0.01
+    )
+)
+def test_two_systems_are_compared_by_a_paired_t_test(pairs: list[tuple[float, float]]) -> None:
+    """With two systems the block design is the paired test, here that of scipy on the logarithms."""
+    values = pd.DataFrame(pairs, columns=["a", "b"])
+    a, b = np.log(values.to_numpy()).T
+    low, high = stats.ttest_rel(b, a).confidence_interval(0.9)
+    row = Compared(JCT, values, 0.9).against("a").loc["b"]
+    assert (row["low"], row["high"]) == pytest.approx((np.expm1(low), np.expm1(high)))
+
+
+def test_shares_are_compared_by_differences() -> None:
+    values = pd.DataFrame({"a": [0.9, 0.8], "b": [0.7, 0.5]})
+    compared = Compared(JAIN, values, 0.9)
+    assert compared.best == "a"
+    assert compared.table.loc["b", "difference"] == pytest.approx(0.25)
+
+
+def test_the_best_system_is_rarely_dropped() -> None:
+    """Of 400 races of eight equal systems over five samples, at most 5 % drop a given one, which might be the best."""
+    random, lost = np.random.default_rng(1), 0
+    for _ in range(400):
+        scores = random.normal(size=(5, 8)) + random.normal(size=(5, 1)) * 3
+        each = 1 - 0.05 / (8 * 5)
+        table = pd.DataFrame(np.exp(scores), columns=[f"s{i}" for i in range(8)])
+        lost += any("s0" in Compared(JCT, table.iloc[:n], each).worse for n in range(2, 6))
+    assert lost <= 20
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6))
+def test_what_is_far_worse_is_dropped(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    scores = random.normal(size=(4, 6)) * 0.05 + random.normal(size=(4, 1)) + np.arange(6)
+    found = Compared(JCT, pd.DataFrame(np.exp(scores), columns=list("abcdef")), 1 - 0.05 / 240).worse
+    assert found == ["b", "c", "d", "e", "f"]
+
+
+def test_a_race_answers_and_continues(tmp_path: Path) -> None:
+    """The values are those of the stored runs; a second race runs nothing again."""
+    race = Race(SHORT, systems("srtf", "fifo", "allox"), ("jct", "tail"), most_samples=3)
+    result, store = race.run(RunStore(tmp_path)), RunStore(tmp_path)
+    assert result.dropped["allox"].reason.startswith("AlloX needs jobs of one common demand")
+    for sample, row in result.values["jct"].iterrows():
+        for name in ("srtf", "fifo"):
+            (run,) = [one for one in store if one.key == race_key(name, int(str(sample)))]
+            assert row[name] == run.record.summary["jct_mean"]
+    ran = {run.folder: (run.folder / "run.json").stat().st_mtime_ns for run in store}
+    again = race.run(RunStore(tmp_path))
+    assert {run.folder: (run.folder / "run.json").stat().st_mtime_ns for run in store}.keys() == ran.keys()
+    assert again.values["jct"].equals(result.values["jct"])
+    assert list(result.more["jct"].columns) == ["T4", "A10", "V100"]
+
+
+def race_key(system: str, seed: int) -> object:
+    from hetopt.experiments.run_store import RunKey
+
+    return RunKey("fft-trace-2", system, seed)
+
+
+def test_the_answer_in_words_and_pictures(tmp_path: Path) -> None:
+    result = Race(SHORT, systems("srtf", "fifo", "allox"), most_samples=2).run(RunStore(tmp_path))
+    words = list(sentences(result))
+    assert words[0].endswith("; with 95 % confidence the best of 2 systems is fifo or srtf")
+    assert any("with one more" in text for text in words)
+    table = standings_table(result)
+    assert [row[0].text for row in table.rows] == ["fifo", "srtf", "allox"]
+    assert table.rows[2][-1].text.startswith("AlloX needs")
+    assert len(one_more_table(result).rows) == 3
+    assert len(draw(result, "title").axes) == 1
+
+
+def test_one_sample_is_not_sure(tmp_path: Path) -> None:
+    """Without time for a second sample nothing is dropped, and the answer says so."""
+    result = Race(SHORT, systems("srtf", "fifo"), seconds=0.001, one_more=False).run(RunStore(tmp_path))
+    assert len(result.values["jct"]) == 1
+    assert not result.dropped
+    assert "one sample does not show how sure this is" in next(sentences(result))
+
+
+def test_more_gpus_shorten_the_mean_of_a_full_cluster(tmp_path: Path) -> None:
+    """One server of one GPU, and jobs one after another: a second GPU ends them sooner."""
+    trace = tmp_path / "jobs.csv"
+    rows = "\n".join(f"j{i},{i},1000,1,ResNet-50" for i in range(8))
+    trace.write_text(f"job,arrival,duration,gpus,model\n{rows}\n")
+    cluster = tmp_path / "one.yaml"
+    cluster.write_text("schema: hetopt/instance/1\ncluster: {capacity: {V100: 1}}\n")
+    workload = TraceWorkload(str(trace), str(cluster), count=4, blocks=True, models="gavel", unknown_models="draw")
+    assert workload.samples() == 2
+    result = Race(workload, systems("fifo", "srtf")).run(RunStore(tmp_path / "runs"))
+    assert len(result.values["jct"]) == 2  # blocks
+    change = result.with_one_more("jct").loc["V100"]
+    assert change["difference"] == pytest.approx(1500 / 2500 - 1, rel=0.01)  # 1, 1, 2, 2 in place of 1, 2, 3, 4
+
+
+def test_blocks_more_gpus_and_deadlines_of_a_workload(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("job,arrival,duration,gpus\n" + "\n".join(f"j{i},{10 * i},100,1" for i in range(5)) + "\n")
+    workload = TraceWorkload(str(trace), "lab36", count=2, blocks=True, deadline_factor=2.0, more_gpus={"T4": 3})
+    assert [job.name for job in workload.instance(1).jobs] == ["j2", "j3"]
+    assert [job.arrival for job in workload.instance(1).jobs] == [0, 10]
+    assert workload.instance(0).cluster.capacity["T4"] == 15
+    job = workload.instance(0).jobs[1]
+    assert job.deadline == pytest.approx(10 + 2 * job.work / max(job.throughput.values()))
+    with pytest.raises(InvalidOption, match="has 5 jobs, too few for block 2"):
+        workload.instance(2)
+    with pytest.raises(InvalidOption, match="needs the file of a trace"):
+        TraceWorkload("fft-trace-2", "lab36", count=2, blocks=True)
+
+
+def test_all_systems_run_by_themselves() -> None:
+    names = {own.name for own in all_systems()}
+    assert {"fft", "oef-cooperative", "hadar", "hadare", "asrpt", "fair-sojourn", "sia", "srsf"} <= names
+    assert not names & {"isolated", "gavel-max-min", "efficiency-only"}
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(UnknownName, match="there is no aim 'jtc'; did you mean 'jct'"):
+        Race(SHORT, systems("fifo"), ("jtc",))
+    for bad, problem in (
+        ({"seconds": 0}, "seconds"),
+        ({"most_samples": 0}, "most_samples"),
+        ({"confidence": 1}, "conf"),
+    ):
+        with pytest.raises(InvalidOption, match=problem):
+            Race(SHORT, systems("fifo"), **bad)
+
+
+def test_the_command_prints_the_answer(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    options = ["--cluster", "lab36", "--count", "12", "--samples", "2", "--policy", "srtf,fifo"]
+    options += ["--aim", "jct,deadlines"]
+    out = ["--out", str(tmp_path / "runs"), "--deadline-factor", "3", "--plot", str(tmp_path / "p.svg"), "--json"]
+    code, printed, _ = run("recommend", "fft-trace-2", *options, *out)
+    assert code == 0
+    found = json.loads(printed)
+    assert found["left"] == ["srtf", "fifo"]
+    assert set(found["one_more"]) == {"jct", "deadlines"}
+    assert 0 <= found["standings"]["deadlines"]["fifo"]["mean"] <= 1
+    assert (tmp_path / "p.svg").exists()
+
+
+def test_a_result_without_dropped_systems_has_a_standing_for_each() -> None:
+    values = {"jct": pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 2.5]})}
+    table = RaceResult(values, {}, 0.9, 1, 0.0).standings("jct")
+    assert table["samples"].tolist() == [2, 2]
+    assert table.index.tolist() == ["a", "b"]
