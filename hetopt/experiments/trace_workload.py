@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, choices, shown, whole
+from hetopt.checks import FrozenDict, any_mapping, at_least, choices, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.instance_files import PARSERS
@@ -77,7 +77,7 @@ class TraceWorkload:
         Name, CSV file or ``module:Name`` of a catalogue of trained models
         (:func:`~hetopt.traces.catalogue.read_catalogue`); None: the first with the cluster's GPU types, preferably one
         with all models of the trace.
-    tenants, reference, too_large:
+    tenants, reference, too_large, weights:
         As for :func:`~hetopt.traces.conversion.to_instance`.
     unknown_models:
         Treatment of jobs whose model is not in the catalogue: ``"refuse"``, or ``"draw"`` another.
@@ -103,6 +103,7 @@ class TraceWorkload:
     unknown_models: UnknownModels = "refuse"
     kind: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.count is not None:
@@ -112,6 +113,9 @@ class TraceWorkload:
         if self.unknown_models not in get_args(UnknownModels):
             raise InvalidOption(f"is {shown(self.unknown_models)}; it must be 'refuse' or 'draw'", "unknown_models")
         object.__setattr__(self, "settings", FrozenDict(self.settings))
+        if self.weights is not None:
+            weights = any_mapping(self.weights, "weights", InvalidOption, "from classes to weights")
+            object.__setattr__(self, "weights", FrozenDict(weights))
 
     @property
     def name(self) -> str:
@@ -155,7 +159,8 @@ class TraceWorkload:
         try:
             if self.load is not None:
                 table = scale_to_load(table, self.load, cluster, models, **options)
-            options |= {"tenants": self.tenants, "name": self.name, "source": f"{', '.join(source)}."}
+            options |= {"tenants": self.tenants, "weights": self.weights}
+            options |= {"name": self.name, "source": f"{', '.join(source)}."}
             return to_instance(table, cluster, models, **options)
         except InvalidInstance as problem:
             raise problem.in_file(self.trace) from None
