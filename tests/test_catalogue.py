@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import pickle
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hetopt.errors import UnusableFile
 from hetopt.traces.catalogue import Catalogue, TrainedModel, read_catalogue, write_catalogue
 from hetopt.traces.fft_generator import FAMILIES
 from hetopt.traces.gavel_generator import JOB_TYPES, ON_SEVERAL_GPUS
-from hetopt.traces.paper_models import CATALOGUES, FFT, GAVEL, OEF, STATE, find_catalogue
+from hetopt.traces.paper_models import CATALOGUES, FFT, GAVEL, LAMBDA, OEF, STATE, find_catalogue
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -69,6 +70,27 @@ def test_ffts_assumed_speeds_are_the_vendors_ratios() -> None:
         )
     for model in ("ResNet-50", "VGG-16", "GPT-neo-1.3B", "OPT-6.7B"):  # J1 to J4 of Fig. 1(a), or their families
         assert all(1.6 <= v <= 2.71 for t, v in FFT[model].speed.items() if t != "T4"), "the range of FFT, Fig. 1(a)"
+
+
+def test_lambdas_speeds_are_ratios_of_the_measured_throughputs() -> None:
+    """Of one A10, one A100 80GB SXM4, and the median of H100 80GB SXM5, in half precision."""
+    throughputs = {
+        "ResNet-50": (638, 1582, 2786),
+        "BERT-base": (135, 443, 868.5),
+        "BERT-large": (42, 152, 308),
+        "GNMT": (67836, 243500, 479154),
+        "NCF": (15343208, 30787381, 70238711.5),
+        "Transformer-XL-base": (16283, 43078, 62259),
+        "Transformer-XL-large": (5614, 17918, 30841),
+    }
+    assert set(LAMBDA) == set(throughputs)
+    for name, (a10, a100, h100) in throughputs.items():
+        speed = LAMBDA[name].speed
+        assert (speed["A10"], speed["A100-SXM4-80GB"], speed["H100"]) == (1, round(a100 / a10, 2), round(h100 / a10, 2))
+        assert speed["A10"] == speed["GPU-series-1"], "and the others are assumed to be as fast"
+        assert speed["A100-SXM4-80GB"] == speed["A800-SXM4-80GB"] == speed["GPU-series-2"]
+        assert speed["H100"] == speed["H800"]
+    assert LAMBDA.reference == "A100-SXM4-80GB"
 
 
 def test_oefs_speeds_are_those_of_its_testbed() -> None:
@@ -133,6 +155,19 @@ def test_the_cluster_for_simulations_is_three_laboratories() -> None:
     assert dict(three.capacity) == {t: 3 * n for t, n in one.capacity.items()} == dict.fromkeys(FFT.types, 36)
     assert three.gpu_types == one.gpu_types
     assert {(tuple(s.gpus.values()), s.nic_bytes_per_s) for s in three.servers} == {((4,), 1.25e9)}
+
+
+def test_the_cluster_of_2026_has_a_seventy_second_of_the_counted_servers() -> None:
+    """Rounded; one server of the smallest kind, so that its type exists."""
+    counted: Counter[tuple[str, int]] = Counter()
+    for line in rows("cluster", "alibaba_spot_2026_nodes.csv"):
+        counted[line["gpu_model"], int(line["gpus_per_node"])] += int(line["nodes"])
+    cluster = instances.load("alibaba-spot-2026").cluster
+    made = Counter(kind for server in cluster.servers for kind in server.gpus.items())
+    assert made.pop(("A800-SXM4-80GB", 8)) == 1
+    assert counted.pop(("A800-SXM4-80GB", 8)) == 22
+    assert made == Counter({kind: round(n / 72) for kind, n in counted.items() if round(n / 72)})
+    assert set(cluster.type_names) <= set(LAMBDA.types)
 
 
 # Finding models by GPUs

@@ -21,10 +21,11 @@ from hetopt.errors import PolicyFailed, UnusableFile
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_store import ADDED, KINDS, TABLES, RunKey, RunRecord, RunStore
-from hetopt.experiments.trace_workload import TraceWorkload
+from hetopt.experiments.trace_workload import TraceWorkload, workload_of
 from hetopt.metrics.overall import summary
 from hetopt.proofs.evaluations.evaluation import EvaluationPart, run_parts
 from hetopt.simulation.progress import SimulationProgress
+from hetopt.traces.offered_load import offered_load
 
 SMALL = TraceWorkload("gavel-like", "hadar/cluster60", count=12)
 PAIR = Experiment((SMALL,), (SystemVariant("gavel"), SystemVariant("srtf")), (0, 1))
@@ -329,6 +330,13 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
     generated = TraceWorkload("philly-like", "lab36", count=50, load=0.5)
     assert generated.instance(1) == generated.instance(1)
     assert generated.instance(1) != generated.instance(2)
+    spot = TraceWorkload(
+        "alibaba-spot-like", "alibaba-spot-2026", 50, 0.5, reference="recorded", weights={"HP": 4, "Spot": 1}
+    )
+    assert {job.weight for job in spot.instance().jobs} == {4.0, 1.0}
+    assert offered_load(spot.instance()) == pytest.approx(0.5)
+    assert "catalogue 'lambda', durations on the GPU type of each row" in spot.instance().source
+    assert workload_of(json.loads(json.dumps(spot.as_settings()))) == spot
 
 
 @pytest.mark.parametrize(
@@ -350,6 +358,8 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
         (TraceWorkload("philly-like", "lab36", kind="philly"), InvalidOption, "kind", None),
         (TraceWorkload("hadar/m5", kind="philly"), InvalidOption, "kind", None),
         (TraceWorkload("hadar/m5", settings={"jobs": 3}), InvalidOption, "settings", None),
+        (TraceWorkload("hadar/m5", weights={"HP": 3}), InvalidOption, "weights", None),
+        (TraceWorkload("philly-like", "lab36", weights={"HP": 3}), InvalidInstance, None, "no column job_class"),
         (TraceWorkload("philly-like", "lab36", settings={"gpus": 3}), InvalidOption, None, "setting.*'gpus'"),
     ],
 )
@@ -372,6 +382,7 @@ def test_what_is_no_workload(
         (lambda: EnvironmentSettings(spread="yes"), None, "spread.*'yes'"),
         (lambda: RunStore(Path("x"), "xml"), None, "csv.*parquet"),
         (lambda: TraceWorkload("philly-like", count=0), "count", None),
+        (lambda: TraceWorkload("philly-like", weights=3), "weights", None),
         (
             lambda: TraceWorkload("philly-like", unknown_models="keep"),
             None,

@@ -18,6 +18,8 @@ from scipy import stats
 from hetopt import HetoptError, InvalidOption
 from hetopt.plugins import GENERATORS
 from hetopt.registry import generator_names, make_generator
+from hetopt.traces.acme_generator import AcmeLike
+from hetopt.traces.alibaba_spot_generator import AlibabaSpotLike
 from hetopt.traces.fft_generator import FAMILIES, SETTINGS, FFTTrace
 from hetopt.traces.gavel_generator import JOB_TYPES, ON_SEVERAL_GPUS, GavelLike
 from hetopt.traces.hadar_generator import HadarJobs
@@ -216,6 +218,7 @@ def test_generators_are_found_by_name() -> None:
     made = {f"fft-trace-{n}": FFTTrace(n) for n in range(1, 10)}
     made |= {"philly-like": PhillyLike(), "philly-batches": PhillyBatches()}  # type: ignore[dict-item]
     made |= {"pai-like": PAILike(), "gavel-like": GavelLike(), "hadar-jobs": HadarJobs()}  # type: ignore[dict-item]
+    made |= {"alibaba-spot-like": AlibabaSpotLike(), "acme-like": AcmeLike()}  # type: ignore[dict-item]
     assert set(made) <= set(generator_names())
     for name, generator in made.items():
         assert make_generator(name) == generator

@@ -33,6 +33,7 @@ def test_the_named_examples_are_there() -> None:
     asked = {"oef/eq1", "oef/eq3", "oef/eq5", "oef/eq6", "oef/eq6-lie", "oef/fig2", "oef/weighted", "oef/job-types"}
     asked |= {"fft/table1", "fft/fig2", "fft/fig3", "lab36", "lab36/jobs", "oef/testbed", "hadar/motivating"}
     asked |= {"hadar/cluster60", "hadar/aws", "hadar/lab", "asrpt/fig2", "asrpt/cluster250"}
+    asked |= {"alibaba-spot-2026"}
     asked |= {f"hadar/m{n}" for n in (1, 3, 4, 5, 8, 10, 12)}
     assert asked <= set(instances.names())
 

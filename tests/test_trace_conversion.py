@@ -82,6 +82,49 @@ def test_a_reference_is_where_durations_count() -> None:
     assert dict(to_instance(TABLE, alone, SMALL).jobs[0].throughput) == {"V100": 4}, "T4 counts, though there is none"
 
 
+def test_durations_may_refer_to_the_type_of_each_row() -> None:
+    """On its own type a job takes its duration; elsewhere in proportion to the speeds of its model."""
+    table = TABLE.head(3).assign(gpu_type=["V100", "T4", "V100"])
+    a, b, c = to_instance(table, LAB, SMALL, reference="recorded").jobs
+    assert (a.work, dict(a.throughput)) == (400, {"T4": 1, "V100": 4}), "100 s on V100, 400 s on T4"
+    assert (b.work, dict(b.throughput)) == (50, {"T4": 0.25, "V100": 1.0}), "50 iterations in 200 s on T4"
+    assert (c.work, dict(c.throughput)) == (600, {"T4": 1, "V100": 2})
+    other = table.assign(gpu_type=["V100", "K80", ""])
+    made = to_instance(other, LAB, SMALL, reference="recorded", name="t")
+    assert [job.name for job in made.jobs] == ["a"]
+    assert made.source == (
+        "1 of 3 jobs of a trace; models and speeds: catalogue 'small', durations on the GPU type of each row. "
+        "Of them 2 ran on a GPU type whose speed is not in the catalogue (dropped)."
+    )
+    with refused(InvalidInstance, None, "or ran on GPU types whose speed is not in the catalogue"):
+        to_instance(table.assign(gpu_type="K80"), LAB, SMALL, reference="recorded")
+    with refused(InvalidInstance, None, "has no column gpu_type"):
+        to_instance(TABLE, LAB, SMALL, reference="recorded")
+    alone = Catalogue("c", (TrainedModel("light", {"T4": 1.0, "V100": 0.0}), SMALL["heavy"]))
+    with refused(InvalidInstance, "jobs['a'].model", "a model that runs on its gpu_type"):
+        to_instance(table, LAB, alone, reference="recorded")
+    drawn = with_models(table.drop(columns="model"), alone, reference="recorded")
+    assert set(drawn["model"]) == {"heavy"}, "the other does not run on V100, where some jobs ran"
+
+
+def test_classes_of_jobs_have_weights() -> None:
+    table = TABLE.head(3).assign(job_class=["HP", "Spot", None])
+    assert [job.weight for job in to_instance(table, LAB, SMALL, weights={"HP": 4, "Spot": 0.5, "LP": 3}).jobs] == [
+        4.0,
+        0.5,
+        1.0,
+    ]
+    assert [job.weight for job in to_instance(table, LAB, SMALL).jobs] == [1.0, 1.0, 1.0]
+    with refused(InvalidInstance, "jobs['b'].job_class", "a class with a weight: HP, spot", table="trace", row=1):
+        to_instance(table, LAB, SMALL, weights={"HP": 4, "spot": 1})
+    with refused(InvalidOption, "weights['HP']"):
+        to_instance(table, LAB, SMALL, weights={"HP": 0})
+    with refused(InvalidOption, "weights"):
+        to_instance(table, LAB, SMALL, weights=3)  # type: ignore[arg-type]
+    with refused(InvalidInstance, None, "has no column job_class"):
+        to_instance(TABLE, LAB, SMALL, weights={"HP": 4})
+
+
 @pytest.mark.parametrize(
     ("who", "expected"),
     [
@@ -247,6 +290,24 @@ def test_any_table_becomes_the_jobs_that_fit(case: Any, too_large: Any, tenants:
     if tenants:
         speed = made.entities("tenants").speed
         assert (np.where(speed > 0, speed, np.inf).min(axis=1) == 1).all(), "relative to the slowest that runs it"
+
+
+@given(cases(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_on_its_recorded_type_any_job_takes_its_duration(case: Any, data: st.DataObject) -> None:
+    table, cluster, catalogue, _ = case
+    runs = [[t for t in (*TYPES, "none") if catalogue[m].speed.get(t, 1.0) > 0] for m in table["model"]]
+    table = table.assign(gpu_type=[data.draw(st.sampled_from(types)) for types in runs])
+    fits = [row.gpus <= most_gpus(catalogue[row.model], cluster) for row in table.itertuples()]
+    wanted = table[(table["gpu_type"] != "none") & np.array(fits)]
+    if wanted.empty:
+        return
+    made = to_instance(table, cluster, catalogue, reference="recorded")
+    assert [job.name for job in made.jobs] == wanted["job"].tolist()
+    for job, row in zip(made.jobs, wanted.itertuples(), strict=True):
+        speed = catalogue[row.model].speed
+        for t in cluster.type_names:
+            assert job.throughput[t] * row.duration * speed[row.gpu_type] == job.work * speed[t]
 
 
 @given(cases(), st.integers(0, 5))

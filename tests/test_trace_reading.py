@@ -18,7 +18,7 @@ from hetopt.traces.conversion import to_instance
 from hetopt.traces.kinds import detect_kind, read_trace
 from hetopt.traces.paper_models import FFT
 
-KINDS = ["gavel", "helios", "openb", "pai", "philly", "plain", "tiresias"]
+KINDS = ["acme", "alibaba-spot", "gavel", "helios", "openb", "pai", "philly", "plain", "tiresias"]
 
 OWN = '''
 import pandas as pd

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 from hypothesis import strategies as st
 
-from hetopt.traces.trace_table import OPTIONAL, REQUIRED
+from hetopt.traces.trace_table import OPTIONAL, REQUIRED, TEXTS
 
 START = pd.Timestamp("2017-09-04 10:30:41")
+MORNING = int((START - START.normalize()).total_seconds())
+"""Seconds from midnight to :data:`START`."""
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 Row = Mapping[str, Any]
@@ -32,6 +34,7 @@ JOBS = st.lists(
             "iterations": st.integers(1, 10**12),
             "wait": st.integers(0, 1000),
             **dict.fromkeys(("tenant", "user", "group", "model", "gpu_type", "status"), TEXT),
+            "job_class": st.sampled_from(["HP", "Spot"]),
         }
     ),
     min_size=1,
@@ -114,6 +117,7 @@ STEPS = (*POSITIVE, "1.5")
 NAME = ("", " ", "a\x07b")
 TEXT_OR_EMPTY = ("a\x07b",)
 TIME = ("", "yesterday", "2017-13-01 00:00:00", "17")
+TIME_WITH_ZONE = (*TIME, "2017-09-04 10:30:41", "2017-09-04 10:30:41+99:00")
 
 
 def _simulator(row: Row) -> dict[str, Any]:
@@ -288,6 +292,60 @@ FORMATS = {
         },
         lambda row, _: f"openb-pod-{row['id']}",
     ),
+    "alibaba-spot": Format(
+        "alibaba-spot",
+        lambda row: {
+            "job_name": row["id"],
+            "organization": row["tenant"],
+            "gpu_model": row["gpu_type"],
+            "cpu_request": 8,
+            "gpu_request": float(row["gpus"]),
+            "worker_num": 1,
+            "submit_time": row["arrival"] + MORNING,
+            "duration": row["duration"],
+            "job_type": row["job_class"],
+        },
+        ("tenant", "gpu_type", "job_class", "hour"),
+        {
+            "job_name": NAME,
+            "organization": NAME,
+            "gpu_model": NAME,
+            "gpu_request": NOT_NEGATIVE,
+            "worker_num": (*COUNT, "0"),
+            "submit_time": NOT_NEGATIVE,
+            "duration": NOT_NEGATIVE,
+            "job_type": ("", "hp", "spot", "LP"),
+        },
+    ),
+    "acme": Format(
+        "acme",
+        lambda row: {
+            "job_id": row["id"],
+            "user": row["user"],
+            "node_num": 1,
+            "gpu_num": row["gpus"],
+            "cpu_num": 16,
+            "type": row["job_class"],
+            "state": row["status"],
+            "submit_time": clock(row["arrival"]) + "+08:00",
+            "start_time": clock(row["arrival"] + row["wait"]) + "+08:00",
+            "end_time": clock(row["arrival"] + row["wait"] + row["duration"]) + "+08:00",
+            "duration": row["duration"] + row["wait"],
+            "queue": row["wait"],
+            "gpu_time": 0.0,
+        },
+        ("user", "job_class", "status", "hour"),
+        {
+            "job_id": NAME,
+            "user": NAME,
+            "gpu_num": COUNT,
+            "type": TEXT_OR_EMPTY,
+            "state": TEXT_OR_EMPTY,
+            "submit_time": TIME_WITH_ZONE,
+            "start_time": TIME_WITH_ZONE[1:],
+            "end_time": TIME_WITH_ZONE[1:],
+        },
+    ),
     "shockwave": Format(
         "gavel", _gavel, ("model", "iterations"), GAVEL, lambda _, i: f"j{i}", header=False, separator="\t"
     ),
@@ -308,7 +366,7 @@ FORMATS = {
             "gpus": (*COUNT, "0"),
             "iterations": STEPS[1:],
             "hour": (*COUNT, "24"),
-            **dict.fromkeys(("tenant", "user", "group", "model", "gpu_type", "status"), TEXT_OR_EMPTY),
+            **dict.fromkeys(TEXTS, TEXT_OR_EMPTY),
         },
         lambda row, _: f"n{row['id']}",
     ),

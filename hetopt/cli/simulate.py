@@ -75,18 +75,25 @@ def simulate(
     ] = None,
     load: Annotated[float | None, Option(help="Scale arrival times to this load, as a fraction of all GPUs.")] = None,
     reference: Annotated[
-        str | None, Option(help="GPU type to which durations refer; default: the catalogue's.")
+        str | None,
+        Option(
+            help="GPU type to which durations refer, or recorded: the one in the job's row; default: the catalogue's."
+        ),
     ] = None,
     too_large: Annotated[
         str, Option(help="Jobs with more GPUs than any type has: drop, or cut to the number available.")
     ] = "drop",
     models: Annotated[
-        str | None, Option(help="Catalogue of trained models: fft, gavel, hadar, oef, a CSV file, module:Name.")
+        str | None, Option(help="Catalogue of trained models: fft, gavel, hadar, lambda, oef, a CSV file, module:Name.")
     ] = None,
     unknown_models: Annotated[
         str, Option(help="Jobs whose model is not in the catalogue: refuse, or draw another.")
     ] = "refuse",
     tenants: Annotated[str, Option(help="What a tenant is: models, users, virtual clusters, none.")] = "models",
+    weights: Annotated[
+        list[str] | None,
+        Option("--weight", help="Weight of the jobs of a class of the trace, e.g. HP=4; repeatable, for every class."),
+    ] = None,
     round_seconds: Annotated[
         float | None, Option("--round", help="Round length in seconds; default: each policy's.")
     ] = None,
@@ -146,6 +153,7 @@ def simulate(
             unknown_models=unknown_models,  # type: ignore[arg-type]
             kind=kind,
             settings=parse_settings(trace_settings, "--trace-set"),
+            weights=parse_settings(weights, "--weight") or None,
         )
         environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
         experiment = Experiment(

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, boolean, choices, counted, mapping, shown, whole
+from hetopt.checks import FrozenDict, any_mapping, at_least, boolean, choices, counted, mapping, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.instance_files import PARSERS
@@ -77,7 +77,7 @@ class TraceWorkload:
         Name, CSV file or ``module:Name`` of a catalogue of trained models
         (:func:`~hetopt.traces.catalogue.read_catalogue`); None: the first with the cluster's GPU types, preferably one
         with all models of the trace.
-    tenants, reference, too_large:
+    tenants, reference, too_large, weights:
         As for :func:`~hetopt.traces.conversion.to_instance`.
     unknown_models:
         Treatment of jobs whose model is not in the catalogue: ``"refuse"``, or ``"draw"`` another.
@@ -113,6 +113,7 @@ class TraceWorkload:
     blocks: bool = False
     more_gpus: Mapping[str, int] = field(default_factory=dict)
     deadline_factor: float | None = None
+    weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.count is not None:
@@ -127,6 +128,9 @@ class TraceWorkload:
         if self.unknown_models not in get_args(UnknownModels):
             raise InvalidOption(f"is {shown(self.unknown_models)}; it must be 'refuse' or 'draw'", "unknown_models")
         object.__setattr__(self, "settings", FrozenDict(self.settings))
+        if self.weights is not None:
+            weights = any_mapping(self.weights, "weights", InvalidOption, "from classes to weights")
+            object.__setattr__(self, "weights", FrozenDict(weights))
 
     @property
     def name(self) -> str:
@@ -178,7 +182,8 @@ class TraceWorkload:
         try:
             if self.load is not None:
                 table = scale_to_load(table, self.load, cluster, models, **options)
-            options |= {"tenants": self.tenants, "name": self.name, "source": f"{', '.join(source)}."}
+            options |= {"tenants": self.tenants, "weights": self.weights}
+            options |= {"name": self.name, "source": f"{', '.join(source)}."}
             return to_instance(table, cluster, models, **options)
         except InvalidInstance as problem:
             raise problem.in_file(self.trace) from None
@@ -253,7 +258,12 @@ class TraceWorkload:
     def as_settings(self) -> dict[str, Any]:
         """Its arguments in JSON types."""
         own = {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
-        added = {"blocks": False, "more_gpus": {}, "deadline_factor": None}  # stored runs of earlier versions lack them
+        added = {
+            "blocks": False,
+            "more_gpus": {},
+            "deadline_factor": None,
+            "weights": None,
+        }  # stored runs of earlier versions lack them
         return {key: value for key, value in own.items() if key not in added or value != added[key]}
 
 

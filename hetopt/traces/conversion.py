@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import choices, expect, one_of, shown, whole
+from hetopt.checks import LEAST, any_mapping, at_least, choices, expect, one_of, shown, whole
 from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
@@ -22,6 +22,9 @@ from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.trace_table import Locate, check_cells, check_trace, locate_in, names_of, numbers_of, require_columns
 
 TooLarge: TypeAlias = Literal["drop", "cut"]
+
+RECORDED = "recorded"
+"""The reference for tables whose durations refer to the GPU type in the job's own row, column ``gpu_type``."""
 
 
 def with_models(
@@ -48,7 +51,8 @@ def with_models(
     cluster:
         If given, draw only models that fit one of its GPU types.
     reference:
-        If given, draw only models that run on this GPU type.
+        If given, draw only models that run on this GPU type; :data:`RECORDED`: on all types of the column ``gpu_type``
+        that the catalogue has.
 
     Raises
     ------
@@ -60,13 +64,14 @@ def with_models(
     whole(seed, "seed", 0)
     locate = check_trace(table)
     gpus = numbers_of(table["gpus"], locate, whole=True).astype(np.int64)
+    needed = [] if reference is None else [*filter(None, set(_types_of(table, catalogue, reference, locate)))]
     fitting = [
         model.name
         for model in catalogue.models
-        if (cluster is None or model.fitting_types(cluster)) and (reference is None or model.speed[reference] > 0)
+        if (cluster is None or model.fitting_types(cluster)) and all(model.speed[t] > 0 for t in needed)
     ]
     if not fitting:
-        more = "" if reference is None else f" and runs on {reference}"
+        more = f" and runs on {', '.join(sorted(needed))}" if needed else ""
         raise InvalidInstance(f"no model of {catalogue.name!r} fits a GPU type of the cluster{more}; use other models")
     group = _groups(table)
     first = np.unique(group, return_index=True)[1]
@@ -81,6 +86,14 @@ def with_models(
         _refuse_unknown_models(table, catalogue, locate)
         model = np.where(is_blank(table["model"]), model, table["model"].to_numpy(dtype=object))
     return table.assign(model=model)
+
+
+def _types_of(table: pd.DataFrame, catalogue: Catalogue, reference: str, locate: Locate) -> NDArray[np.object_]:
+    """(rows,) GPU type to which each duration refers; empty where the catalogue does not have it."""
+    if reference != RECORDED:
+        return np.full(len(table), reference, dtype=object)
+    require_columns(table, ["gpu_type"], locate)
+    return table["gpu_type"].where(table["gpu_type"].isin(catalogue.types), "").to_numpy(dtype=object)
 
 
 def unknown_models(table: pd.DataFrame, catalogue: Catalogue) -> NDArray[np.bool_]:
@@ -160,6 +173,9 @@ class AssignedModels:
         The jobs that can run, with every column; arrivals, durations and GPUs are numbers.
     model:
         (jobs,) position of the model in the catalogue.
+    reference, recorded:
+        GPU type to which speeds and seconds refer; whether durations in the trace refer to the type in each row
+        instead, so that they were converted.
     seconds:
         (jobs,) duration on ``gpus`` GPUs of the reference type.
     gpus:
@@ -176,6 +192,7 @@ class AssignedModels:
     cluster: Cluster
     catalogue: Catalogue
     reference: str
+    recorded: bool
     model: Integers
     seconds: Floats
     gpus: Integers
@@ -202,7 +219,9 @@ def assign_models(
 ) -> AssignedModels:
     """Assign models to the jobs of a trace and drop those that the cluster cannot run; see :func:`to_instance`."""
     one_of(too_large, get_args(TooLarge), "too_large")
-    reference = _check_types(cluster, catalogue, reference)
+    given = _check_types(cluster, catalogue, reference)
+    recorded = given == RECORDED
+    reference = catalogue.reference if recorded else given
     locate = check_trace(table)
     columns: dict[str, Any] = {
         "job": names_of(table["job"], locate, unique=True),
@@ -210,33 +229,42 @@ def assign_models(
         "duration": numbers_of(table["duration"], locate),
         "gpus": numbers_of(table["gpus"], locate, whole=True).astype(np.int64),
     }
-    table = with_models(table.assign(**columns), catalogue, seed=seed, cluster=cluster, reference=reference)
+    table = with_models(table.assign(**columns), catalogue, seed=seed, cluster=cluster, reference=given)
     model = table["model"].map({name: i for i, name in enumerate(catalogue)}).to_numpy(dtype=np.int64)
-    on_reference = np.array([m.speed[reference] for m in catalogue.models])
-    check_cells(
-        table["model"], on_reference[model] > 0, locate, f"a model that runs on {reference}, to which durations refer"
-    )
-    speed = np.array([[m.speed[t] for t in cluster.type_names] for m in catalogue.models])
-    speed = speed / np.where(on_reference > 0, on_reference, 1.0)[:, None]
+    place = pd.Index(catalogue.types).get_indexer(pd.Index(_types_of(table, catalogue, given, locate)))
+    known = place >= 0
+    measured = np.array([[m.speed[t] for t in catalogue.types] for m in catalogue.models])
+    there = np.where(known, measured[model, place], 1.0)  # where the duration was recorded
+    where = "its gpu_type" if recorded else reference
+    check_cells(table["model"], there > 0, locate, f"a model that runs on {where}, to which durations refer")
+    on_reference = measured[:, catalogue.types.index(reference)]
+    unit = np.where(on_reference > 0, on_reference, 1.0)
+    speed = measured[:, [catalogue.types.index(t) for t in cluster.type_names]] / unit[:, None]
     fits = np.array([[t in m.fitting_types(cluster) for t in cluster.type_names] for m in catalogue.models])
     capacity = np.array(list(cluster.capacity.values()), dtype=np.int64)
     most, requested = (fits * capacity).max(axis=1)[model], columns["gpus"]
-    nowhere, large = most == 0, (most > 0) & (requested > most)
-    left = ~nowhere & ~(large & (too_large == "drop"))
+    nowhere, large = known & (most == 0), known & (most > 0) & (requested > most)
+    left = known & ~nowhere & ~(large & (too_large == "drop"))
     if not left.any():
-        raise InvalidInstance("no job of the table fits the cluster: all request more GPUs or more memory than it has")
+        other = "" if known.all() else ", or ran on GPU types whose speed is not in the catalogue"
+        raise InvalidInstance(
+            f"no job of the table fits the cluster: all request more GPUs or more memory than it has{other}"
+        )
     change = "dropped" if too_large == "drop" else "cut to as many GPUs as there are, so that they take longer"
     adjustments = (
         Adjustment(int(large.sum()), f"request more GPUs than any type has that can train their model ({change})"),
         Adjustment(int(nowhere.sum()), "train a model that no GPU type can hold (dropped)"),
+        Adjustment(int((~known).sum()), "ran on a GPU type whose speed is not in the catalogue (dropped)"),
     )
     gpus = np.minimum(requested, most)[left]
-    seconds = columns["duration"][left] * (requested[left] / gpus)  # cut gangs keep their GPU-seconds
+    seconds = (columns["duration"] * (there / unit[model]))[left]
+    seconds *= requested[left] / gpus  # cut gangs keep their GPU-seconds
     return AssignedModels(
         table[left],
         cluster,
         catalogue,
         reference,
+        recorded,
         model[left],
         seconds,
         gpus,
@@ -247,12 +275,12 @@ def assign_models(
 
 
 def _check_types(cluster: Cluster, catalogue: Catalogue, reference: str | None) -> str:
-    """Refuse GPU types without known speeds; return the reference."""
+    """Refuse GPU types without known speeds; return the reference, which may be :data:`RECORDED`."""
     expect(Cluster, cluster, "cluster")
     expect(Catalogue, catalogue, "catalogue", InvalidOption)
     reference = catalogue.reference if reference is None else reference
     for key, name in (("reference", reference), *(("cluster", t) for t in cluster.type_names)):
-        if name not in catalogue.types:
+        if name not in catalogue.types and (key, name) != ("reference", RECORDED):
             error = InvalidOption if key == "reference" else InvalidInstance
             raise error(
                 f"names the GPU type {name!r}, whose speed is not in the catalogue {catalogue.name!r}; "
@@ -276,6 +304,7 @@ def to_instance(
     reference: str | None = None,
     tenants: Tenants | None = None,
     too_large: TooLarge = "drop",
+    weights: Mapping[str, float] | None = None,
     name: str = "",
     source: str = "",
 ) -> Instance:
@@ -290,7 +319,8 @@ def to_instance(
     ----------
     table:
         A trace of a generator or reader: ``job``, ``arrival`` and ``duration`` (seconds), ``gpus``; optionally
-        ``tenant``, ``user``, ``group``, ``model``, ``iterations``. Other columns are ignored.
+        ``tenant``, ``user``, ``group``, ``model``, ``iterations``, and where a setting needs them ``gpu_type`` and
+        ``job_class``. Other columns are ignored.
     cluster:
         Its GPU types must be in the catalogue.
     catalogue:
@@ -298,7 +328,8 @@ def to_instance(
     seed:
         Seed of the models drawn for jobs without one, see :func:`with_models`.
     reference:
-        GPU type to which durations refer; default: the catalogue's.
+        GPU type to which durations refer; default: the catalogue's. ``"recorded"``: each duration refers to the GPU
+        type in the job's row, column ``gpu_type``; jobs of types that the catalogue does not have are dropped.
     tenants:
         The tenants of the instance: the virtual clusters (column ``tenant``), the users (column ``user``), or one
         tenant per model. Each has a job type for every model that it trains, with speedups relative to the slowest type
@@ -308,6 +339,9 @@ def to_instance(
         Treatment of jobs that request more GPUs than any one type has that can train their model: ``"drop"``, or
         ``"cut"`` to the GPUs of the type, with a proportionally longer duration. Jobs whose model fits no type are
         always dropped. ``source`` has their number.
+    weights:
+        Class of jobs (column ``job_class``) -> weight of these jobs, for policies that are fair to jobs; one for each
+        class that occurs. None: all jobs, and jobs without class, have weight 1.
     name, source:
         Name and source of the instance; numbers of dropped jobs are appended to ``source``.
 
@@ -338,8 +372,9 @@ def to_instance(
         one_of(tenants, get_args(Tenants), "tenants")
     found = assign_models(table, cluster, catalogue, seed=seed, reference=reference, too_large=too_large)
     owner = _owners(found.table, tenants)
+    weight = np.ones(len(found.table)) if weights is None else _weights(found.table, weights)
     with PauseGC():  # no garbage, but many objects
-        jobs = _jobs(found, owner, typed=tenants is not None)
+        jobs = _jobs(found, owner, weight, typed=tenants is not None)
         return Instance(
             cluster,
             tenants=() if tenants is None else _tenants(found, owner),
@@ -351,7 +386,7 @@ def to_instance(
 
 def _description(found: AssignedModels, rows: int) -> str:
     text = f"{len(found.table)} of {rows} jobs of a trace; models and speeds: catalogue {found.catalogue.name!r}, "
-    text += f"durations on {found.reference}."
+    text += f"durations on {'the GPU type of each row' if found.recorded else found.reference}."
     return " ".join([text, *(f"Of them {reason}." for reason in found.adjustments)])
 
 
@@ -363,21 +398,35 @@ def _owners(table: pd.DataFrame, tenants: Tenants | None) -> list[str | None]:
     return [tenant if user is None else user for user, tenant in both]
 
 
+def _weights(table: pd.DataFrame, weights: Mapping[str, float]) -> Floats:
+    """(jobs,) weight of each job by its class."""
+    locate = locate_in(table)
+    require_columns(table, ["job_class"], locate)
+    given = {
+        name: at_least(value, f"weights[{name!r}]", LEAST, InvalidOption)
+        for name, value in any_mapping(weights, "weights", InvalidOption, "from classes to weights").items()
+    }
+    column = table["job_class"]
+    classes = ", ".join(given)
+    check_cells(column, is_blank(column) | column.isin(list(given)), locate, f"a class with a weight: {classes}")
+    return column.map(given).fillna(1.0).to_numpy(dtype=float)
+
+
 def _optional(table: pd.DataFrame, key: str) -> list[str | None]:
     """A column of text, None where it is blank."""
     column = table.get(key, pd.Series("", index=table.index))
     return [None if blank else value for value, blank in zip(column.tolist(), is_blank(column).tolist(), strict=True)]
 
 
-def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) -> tuple[Job, ...]:
+def _jobs(found: AssignedModels, owner: Sequence[str | None], weight: Floats, *, typed: bool) -> tuple[Job, ...]:
     table, types = found.table, found.cluster.type_names
     speeds = [dict(zip(types, row, strict=True)) for row in found.speed.tolist()]
     group = _optional(table, "group")
     work, per_second = _work(found)
     made = []
     columns = (table["job"].tolist(), table["arrival"].tolist(), found.model.tolist(), found.gpus.tolist())
-    rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, strict=True)
-    for job, arrival, position, gpus, total, rate, tenant, job_group in rows:
+    rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, weight.tolist(), strict=True)
+    for job, arrival, position, gpus, total, rate, tenant, job_group, importance in rows:
         model: TrainedModel = found.catalogue.models[position]
         speed = speeds[position] if rate == 1.0 else {t: rate * v for t, v in speeds[position].items()}
         made.append(
@@ -388,6 +437,7 @@ def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) ->
                 gpus,
                 arrival,
                 tenant,
+                importance,
                 memory_bytes=model.memory_bytes,
                 checkpoint_bytes=model.state_bytes,
                 dataset=model.dataset,

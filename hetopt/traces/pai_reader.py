@@ -46,7 +46,7 @@ DIGITS = 6
 """Digits of a number of GPUs: 6 times 16.6666667 % is one GPU."""
 
 EAST = 8 * 3600
-"""Offset in seconds: as Unix times, the trace's times have the true hour of the day in UTC+8."""
+"""Offset of UTC+8 in seconds; as Unix times, PAI's times have the true hour of the day there."""
 
 
 def _recognises(head: Head) -> bool:

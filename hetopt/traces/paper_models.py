@@ -1,6 +1,7 @@
-"""Catalogues of the models that the papers' experiments train. Numbers that are not published are marked "assumed".
+"""Catalogues of models: those that the papers' experiments train, and those of a benchmark.
 
-State is 16 bytes per parameter [FFT, Fig. 1(b)]. Sizes of datasets are those of the public downloads, to two digits.
+Numbers that are not published are marked "assumed". State is 16 bytes per parameter [FFT, Fig. 1(b)]. Sizes of
+datasets are those of the public downloads, to two digits.
 """
 
 from __future__ import annotations
@@ -103,6 +104,31 @@ OEF_MODELS: Mapping[str, Measurements] = {
 }
 """Network -> speeds, parameters in millions, dataset and its size in bytes."""
 
+LAMBDA_MODELS: Mapping[str, Measurements] = {
+    # Speeds on A10, A100 80GB SXM4 and H100 80GB SXM5: throughputs of one GPU in half precision, each with the largest
+    # batch that fits its memory [Lambda]; of H100 the median of one to six machines. Parameters in millions: counted in
+    # the benchmark's logs, those of ResNet-50 as published.
+    "ResNet-50": ((1.0, 2.48, 4.37), 25.56, None, 0.0),
+    "BERT-base": ((1.0, 3.28, 6.43), 109.49, None, 0.0),
+    "BERT-large": ((1.0, 3.62, 7.33), 335.15, None, 0.0),
+    "GNMT": ((1.0, 3.59, 7.06), 159.61, None, 0.0),
+    "NCF": ((1.0, 2.01, 4.58), 31.83, None, 0.0),
+    "Transformer-XL-base": ((1.0, 2.65, 3.82), 191.95, None, 0.0),
+    "Transformer-XL-large": ((1.0, 3.19, 5.49), 519.96, None, 0.0),
+}
+"""Network -> speeds, parameters in millions; datasets are left out, since jobs of traces only borrow the speeds."""
+
+AS_FAST = {
+    # Assumed: chips of the same kind, whose links between GPUs are slower, are as fast.
+    "A800-SXM4-80GB": "A100-SXM4-80GB",
+    "H800": "H100",
+    # Assumed without evidence, since the trace hides the names: types with similar servers are as fast. Most servers of
+    # the first have one GPU, as those of A10, all of the second eight, as those of A100.
+    "GPU-series-1": "A10",
+    "GPU-series-2": "A100-SXM4-80GB",
+}
+"""GPU type -> the measured type that is as fast."""
+
 
 def _fft() -> Catalogue:
     models = []
@@ -159,6 +185,15 @@ def _oef() -> Catalogue:
     return Catalogue("oef", tuple(_model(name, types, own, (1, 2, 4)) for name, own in OEF_MODELS.items()))
 
 
+def _lambda() -> Catalogue:
+    types, models = ("A10", "A100-SXM4-80GB", "H100"), []
+    for name, measured in LAMBDA_MODELS.items():
+        speeds = dict(zip(types, measured[0], strict=True))
+        speeds |= {t: speeds[other] for t, other in AS_FAST.items()}
+        models.append(_model(name, tuple(speeds), (tuple(speeds.values()), *measured[1:]), (1, 2, 4, 8)))
+    return Catalogue("lambda", tuple(models), reference="A100-SXM4-80GB")
+
+
 FFT = _fft()
 """The models of [FFT, Table 2] on T4, A10 and V100. Tensor parallelism of the large ones is assumed: data parallelism
 alone would not need four workers."""
@@ -174,7 +209,15 @@ OEF = _oef()
 """OEF's six models on RTX 3070, 3080 and 3090. Memory is not published; in the paper all models use all types. Gangs
 of 1, 2 and 4, a host's GPUs, are assumed."""
 
-CATALOGUES: Mapping[str, Catalogue] = FrozenDict({"fft": FFT, "gavel": GAVEL, "hadar": HADAR, "oef": OEF})
+LAMBDA = _lambda()
+"""Networks of Lambda's benchmark on A10, A100 and H100, and, with assumed speeds, on the other types of Alibaba's
+cluster of 2026; durations refer to A100, as on the clusters of Acme. A job of a trace that draws one of them draws a
+measured speedup: 2.0 to 3.6 from A10 to A100, 1.4 to 2.3 from A100 to H100. Assumed: the same for gangs as for one GPU,
+and enough memory on every type."""
+
+CATALOGUES: Mapping[str, Catalogue] = FrozenDict(
+    {"fft": FFT, "gavel": GAVEL, "hadar": HADAR, "oef": OEF, "lambda": LAMBDA}
+)
 """Name -> catalogue."""
 
 

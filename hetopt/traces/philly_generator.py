@@ -20,10 +20,13 @@ from hetopt.errors import InvalidOption
 from hetopt.traces.sampling import (
     HOUR,
     Lengths,
+    bursty_hours,
     chosen,
     chosen_keys,
     cut_to,
     gpu_shares,
+    interpolated,
+    last_at_most,
     name_shares,
     numbered,
     streams,
@@ -97,27 +100,18 @@ class PhillyLike:
         gpus = chosen_keys(self.jobs, counts.random(jobs))
         columns = {
             "job": numbered("j", jobs),
-            "arrival": self._arrivals(jobs, arrivals),
+            "arrival": bursty_hours(jobs, self.jobs_per_hour, self.evenness, arrivals) * HOUR,
             "duration": self._durations(gpus, lengths.random(jobs)),
             "gpus": gpus,
         }
         return pd.DataFrame(columns)
 
     def _durations(self, gpus: Integers, level: Floats) -> Floats:
-        row = np.searchsorted(np.array(list(self.seconds)), gpus, side="right") - 1
+        row = last_at_most(self.seconds, gpus)
         seconds = np.empty(len(gpus))
         for i, quantiles in enumerate(self.seconds.values()):
-            seconds[row == i] = np.exp(np.interp(level[row == i], LEVELS, np.log(quantiles)))
+            seconds[row == i] = interpolated(level[row == i], LEVELS, quantiles)
         return np.maximum(np.round(seconds), 1.0)
-
-    def _arrivals(self, jobs: int, random: np.random.Generator) -> Floats:
-        found = np.zeros(0, dtype=np.int64)  # jobs of each hour
-        while (left := jobs - int(found.sum())) > 0:
-            hours = int(np.ceil(left / self.jobs_per_hour))
-            mean = random.gamma(self.evenness, self.jobs_per_hour / self.evenness, hours)
-            found = np.append(found, random.poisson(mean))
-        hour = np.repeat(np.arange(len(found)), found)
-        return np.asarray(np.sort(hour + random.random(len(hour)))[:jobs] * HOUR)
 
 
 def _growing(lengths: Any, gpus: int) -> tuple[float, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -11,12 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from hetopt.checks import FrozenDict, any_mapping, at_least, is_text, shown, whole
+from hetopt.checks import MOST, FrozenDict, any_mapping, at_least, expect, is_text, shown, whole
 from hetopt.data.array_types import Floats, Integers
 from hetopt.errors import InvalidOption
 
 Names = NDArray[np.object_]
 K = TypeVar("K")
+V = TypeVar("V")
 
 HOUR, DAY = 3600.0, 86_400.0
 """Seconds."""
@@ -87,15 +89,25 @@ def cut_to(sizes: Integers, total: int) -> Integers:
     return np.append(sizes[:last], sizes[last] - (ends[last] - total))
 
 
+def bursty_hours(jobs: int, per_hour: float, evenness: float, random: np.random.Generator) -> Floats:
+    """(jobs,) arrivals in hours, in order: jobs per hour are negative binomial, with ``evenness`` successes."""
+    found = np.zeros(0, dtype=np.int64)  # jobs of each hour
+    while (left := jobs - int(found.sum())) > 0:
+        hours = int(np.ceil(left / per_hour))
+        found = np.append(found, random.poisson(random.gamma(evenness, per_hour / evenness, hours)))
+    hour = np.repeat(np.arange(len(found)), found)
+    return np.asarray(np.sort(hour + random.random(len(hour)))[:jobs])
+
+
 def gpu_shares(given: Any, key: str) -> FrozenDict[int, float]:
     """Number of GPUs -> relative frequency of jobs with this demand, checked and sorted."""
     found = _shares(given, key, "numbers of GPUs", lambda n: whole(n, f"a key of {key}", 1))
     return FrozenDict(sorted(found.items()))
 
 
-def name_shares(given: Any, key: str) -> FrozenDict[str, float]:
-    """Name -> its share, checked; may be empty."""
-    if isinstance(given, Mapping) and not given:
+def name_shares(given: Any, key: str, *, empty: bool = True) -> FrozenDict[str, float]:
+    """Name -> its share, checked; may be ``empty``."""
+    if empty and isinstance(given, Mapping) and not given:
         return FrozenDict()
     return FrozenDict(_shares(given, key, "names", lambda name: _name(name, key)))
 
@@ -112,6 +124,78 @@ def _shares(given: Any, key: str, what: str, check: Callable[[Any], K]) -> dict[
     if not any(found.values()):
         raise InvalidOption(f"is {shown(dict(given))}; at least one must have a share above 0", key)
     return found
+
+
+def by_name(given: Any, key: str, names: Collection[str], check: Callable[[Any, str], V]) -> FrozenDict[str, V]:
+    """Name -> checked value; there must be one for each of ``names``. ``check`` gets a value and its key."""
+    any_mapping(given, key, InvalidOption, f"from names, here {', '.join(names)}")
+    if missing := [name for name in names if name not in given]:
+        raise InvalidOption(f"has no entry for {', '.join(missing)}; give one", key)
+    return FrozenDict({name: check(value, f"{key}[{name!r}]") for name, value in given.items()})
+
+
+def by_gpus(given: Any, key: str, check: Callable[[Any, str], V]) -> FrozenDict[int, V]:
+    """Number of GPUs -> checked value, sorted; there must be one for 1. ``check`` gets a value and its key."""
+    any_mapping(given, key, InvalidOption, "from numbers of GPUs")
+    found = {whole(n, f"a key of {key}", 1): check(value, f"{key}[{n!r}]") for n, value in given.items()}
+    if 1 not in found:
+        raise InvalidOption("has no entry for 1 GPU; give one", key)
+    return FrozenDict(sorted(found.items(), key=lambda item: item[0]))
+
+
+def last_at_most(sizes: Iterable[int], gpus: Integers) -> Integers:
+    """(jobs,) position of the last of the sorted sizes that is at most the job's GPUs; -1 if there is none."""
+    return np.searchsorted(np.array([*sizes]), gpus, side="right") - 1
+
+
+def interpolated(level: Floats, below: Sequence[float], seconds: Sequence[float]) -> Floats:
+    """Lengths at these levels of a distribution of which points are known: their logarithm is linear in between."""
+    return np.asarray(np.exp(np.interp(level, below, np.log(seconds))))
+
+
+@dataclass(frozen=True)
+class LengthTable:
+    """Lengths by points of their distribution, between which the logarithm of the length is linear.
+
+    Parameters
+    ----------
+    seconds:
+        Lengths > 0 that do not decrease.
+    below:
+        Share of the jobs that are at most that long; from 0, which the shortest length has, to 1.
+
+    Raises
+    ------
+    InvalidOption
+        A number out of its range, fewer than two points, or numbers that decrease.
+    """
+
+    seconds: tuple[float, ...]
+    below: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for key, most in (("seconds", MOST), ("below", 1.0)):
+            given, name = getattr(self, key), f"LengthTable.{key}"
+            if not isinstance(given, (tuple, list)) or len(given) < 2:
+                raise InvalidOption(f"is {shown(given)}; it must hold a number for each of two or more points", name)
+            found = tuple(at_least(v, name, 0.0, InvalidOption, strict=key == "seconds", most=most) for v in given)
+            if any(a > b for a, b in pairwise(found)):
+                raise InvalidOption(f"is {shown(given)}; no number may be smaller than the one before it", name)
+            object.__setattr__(self, key, found)
+        if len(self.below) != len(self.seconds):
+            have = f"have {len(self.seconds)} and {len(self.below)} numbers"
+            raise InvalidOption(f"seconds and below {have}; both must have one for each point", "LengthTable")
+        if (self.below[0], self.below[-1]) != (0.0, 1.0):
+            raise InvalidOption(f"is {shown(self.below)}; it must go from 0 to 1", "LengthTable.below")
+
+    def at(self, level: Floats) -> Floats:
+        """Lengths in seconds at these levels of the distribution, from 0 to 1."""
+        return interpolated(level, self.below, self.seconds)
+
+
+def length_table(value: object, key: str) -> LengthTable:
+    """``value`` if it is a :class:`LengthTable`."""
+    return expect(LengthTable, value, key, InvalidOption)
 
 
 MOST_LOG = 40.0

@@ -9,9 +9,10 @@ One row per job in order of arrival, with the columns :data:`REQUIRED` and, wher
     Seconds since the first arrival; seconds of training.
 ``gpus``
     Number of GPUs that the job uses at once, whole and >= 1.
-``tenant``, ``user``, ``group``, ``model``, ``gpu_type``, ``status``
+``tenant``, ``user``, ``group``, ``model``, ``gpu_type``, ``job_class``, ``status``
     Text, empty where the source has none: virtual cluster or organisation; submitting user; group of recurring
-    submissions; trained model; requested or received GPU type; final state.
+    submissions; trained model; requested or received GPU type; priority or kind of work, such as ``Spot`` or
+    ``Pretrain``; final state.
 ``iterations``
     Total number of steps.
 ``hour``
@@ -38,10 +39,10 @@ from hetopt.errors import InvalidInstance, Item
 REQUIRED = ("job", "arrival", "duration", "gpus")
 """Columns of every trace."""
 
-TEXTS = ("tenant", "user", "group", "model", "gpu_type", "status")
+TEXTS = ("tenant", "user", "group", "model", "gpu_type", "job_class", "status")
 """Optional columns of text."""
 
-OPTIONAL = ("tenant", "user", "group", "model", "iterations", "gpu_type", "status", "hour")
+OPTIONAL = ("tenant", "user", "group", "model", "iterations", "gpu_type", "job_class", "status", "hour")
 """Optional columns of a source, in their order."""
 
 LINE = "line"
@@ -250,16 +251,24 @@ def names_of(column: pd.Series[Any], locate: Locate, *, unique: bool = False, em
     return column.astype(object)
 
 
-def times_of(column: pd.Series[Any], locate: Locate, *, empty: Any = False) -> pd.Series[Any]:
+def times_of(column: pd.Series[Any], locate: Locate, *, empty: Any = False, zone: bool = False) -> pd.Series[Any]:
     """The column as timestamps such as ``2017-09-04 10:30:41``; cells in the mask ``empty`` become NaT.
+
+    Parameters
+    ----------
+    zone:
+        Whether they have an offset from UTC, such as ``2017-09-04 10:30:41+08:00``; the result is in UTC.
 
     Raises
     ------
     InvalidInstance
         Another cell is not a timestamp; the error has the location of the first.
     """
-    when = pd.to_datetime(column.astype(object), format="%Y-%m-%d %H:%M:%S", errors="coerce")
-    check_cells(column, when.notna() | empty, locate, "a time such as 2017-09-04 10:30:41")
+    form, example = "%Y-%m-%d %H:%M:%S", "2017-09-04 10:30:41"
+    if zone:
+        form, example = f"{form}%z", f"{example}+08:00"
+    when = pd.to_datetime(column.astype(object), format=form, errors="coerce", utc=zone)
+    check_cells(column, when.notna() | empty, locate, f"a time such as {example}")
     return when
 
 
