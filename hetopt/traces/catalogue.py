@@ -17,6 +17,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.saving import save
 from hetopt.data.workload import Parallelism
 from hetopt.errors import InvalidInstance, UnknownName
+from hetopt.traces.goodput import Goodput
 from hetopt.traces.raw_files import FilePath, as_path, csv_cells
 from hetopt.traces.trace_table import Locate, check_cells, names_of, numbers_of, require_columns
 
@@ -43,6 +44,8 @@ class TrainedModel:
         How it uses several GPUs.
     gpus:
         Numbers of GPUs that train it.
+    goodput:
+        Its goodput on the first GPU type, if its jobs are elastic; on other types it computes at ``speed``.
 
     Raises
     ------
@@ -58,6 +61,7 @@ class TrainedModel:
     dataset_bytes: float = 0.0
     parallelism: Parallelism = Parallelism.DATA
     gpus: tuple[int, ...] = (1,)
+    goodput: Goodput | None = None
 
     def __post_init__(self) -> None:
         key = f"models[{text(self.name, 'model name')!r}]"

@@ -16,9 +16,10 @@ from hetopt.checks import LEAST, any_mapping, at_least, choices, expect, one_of,
 from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job, JobType, Tenant, slowest_of_rows
+from hetopt.data.workload import GangSize, Job, JobType, Tenant, slowest_of_rows
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.catalogue import Catalogue, TrainedModel
+from hetopt.traces.goodput import Goodput, best_of, gang_sizes
 from hetopt.traces.trace_table import Locate, check_cells, check_trace, locate_in, names_of, numbers_of, require_columns
 
 TooLarge: TypeAlias = Literal["drop", "cut"]
@@ -429,6 +430,9 @@ def _jobs(found: AssignedModels, owner: Sequence[str | None], weight: Floats, *,
     for job, arrival, position, gpus, total, rate, tenant, job_group, importance in rows:
         model: TrainedModel = found.catalogue.models[position]
         speed = speeds[position] if rate == 1.0 else {t: rate * v for t, v in speeds[position].items()}
+        sizes: tuple[GangSize, ...] = ()
+        if model.goodput is not None:
+            speed, sizes = _elastic(model, model.goodput, found, gpus, rate)
         made.append(
             Job(
                 job,
@@ -446,9 +450,33 @@ def _jobs(found: AssignedModels, owner: Sequence[str | None], weight: Floats, *,
                 job_type=model.name if typed else None,
                 group=job_group,
                 model=model.name,
+                sizes=sizes,
             )
         )
     return tuple(made)
+
+
+def _elastic(
+    model: TrainedModel, goodput: Goodput, found: AssignedModels, gpus: int, rate: float
+) -> tuple[dict[str, float], tuple[GangSize, ...]]:
+    """The rates of a job's gang on each type, and of its other sizes; it has ``rate`` on the reference type."""
+    first, cluster = model.speed[found.catalogue.types[0]], found.cluster
+    seats = {t: max(own.values()) for t, own in cluster.seats.items() if own and model.speed[t] > 0}
+
+    def best(t: str, n: int) -> tuple[float, int]:
+        on_server = seats.get(t, n)  # the reference may not be in the cluster
+        return best_of(goodput, n, -(-n // on_server), model.speed[t] / first)
+
+    base = best(found.reference, gpus)[0]
+    if not base:
+        return {t: rate * model.speed[t] / model.speed[found.reference] for t in cluster.type_names}, ()
+    speed, sizes = {t: rate * best(t, gpus)[0] / base if t in seats else 0.0 for t in cluster.type_names}, []
+    for n in sorted({n for t, own in seats.items() for n in gang_sizes(cluster.capacity[t], own)} | {gpus}):
+        own = {t: best(t, n) for t in seats if n <= cluster.capacity[t]}
+        rates = {t: rate * value / base for t, (value, _) in own.items() if value}
+        if rates:
+            sizes.append(GangSize(n, rates if n != gpus else speed, {t: own[t][1] for t in rates}))
+    return speed, tuple(sizes)
 
 
 def _work(found: AssignedModels) -> tuple[Floats, Floats]:

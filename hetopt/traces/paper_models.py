@@ -17,6 +17,7 @@ from hetopt.traces.catalogue import Catalogue, TrainedModel, read_catalogue
 from hetopt.traces.fft_generator import FAMILIES
 from hetopt.traces.gavel_generator import BATCH_SIZES, SEVERAL_GPUS, job_type
 from hetopt.traces.hadar_generator import CLASSES
+from hetopt.traces.sia_generator import GOODPUTS, tuned_gpus
 
 STATE = 16.0
 """Bytes per parameter."""
@@ -215,8 +216,34 @@ cluster of 2026; durations refer to A100, as on the clusters of Acme. A job of a
 measured speedup: 2.0 to 3.6 from A10 to A100, 1.4 to 2.3 from A100 to H100. Assumed: the same for gangs as for one GPU,
 and enough memory on every type."""
 
+SIA_MODELS = {
+    # Speeds on T4, A10, V100 as of the same models in FFT_SPEEDS; DeepSpeech2 from the medians of Zeus in the same way;
+    # assumed: YOLOv3 is like ResNet-50. Parameters in millions as published; unknown for DeepSpeech2.
+    "ResNet-18": (FFT_SPEEDS["ResNet"], 11.69),
+    "BERT": (FFT_SPEEDS["BERT"], 110.0),
+    "DeepSpeech2": ((1.0, 2.0, 1.96), 0.0),
+    "YOLOv3": (FFT_SPEEDS["ResNet"], 61.9),
+    "ResNet-50": (FFT_SPEEDS["ResNet"], 25.56),
+}
+"""Model -> speed of computing on T4, A10, V100; parameters in millions."""
+
+SIA = Catalogue(
+    "sia",
+    tuple(
+        TrainedModel(
+            name,
+            dict(zip(("T4", "A10", "V100"), speed, strict=True)),
+            state_bytes=millions * 1e6 * STATE,
+            gpus=tuple(tuned_gpus(GOODPUTS[name])),
+            goodput=GOODPUTS[name],
+        )
+        for name, (speed, millions) in SIA_MODELS.items()
+    ),
+)
+"""The models of Sia's evaluation, whose jobs are elastic."""
+
 CATALOGUES: Mapping[str, Catalogue] = FrozenDict(
-    {"fft": FFT, "gavel": GAVEL, "hadar": HADAR, "oef": OEF, "lambda": LAMBDA}
+    {"fft": FFT, "gavel": GAVEL, "hadar": HADAR, "oef": OEF, "lambda": LAMBDA, "sia": SIA}
 )
 """Name -> catalogue."""
 
