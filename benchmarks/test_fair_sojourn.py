@@ -2,7 +2,8 @@
 
 Its settings were chosen on ``WORKLOADS[::2]``; the others judge it. Unfairness is the largest completion time relative
 to the time in 1/N of the cluster (Themis). Every system runs in the same environment, with 30 s for a restart, and
-decides when it does by default: FFT, OEF, Hadar and HadarE in rounds of 300 or 360 s, A-SRPT and fair sojourn at events.
+decides when it does by default: FFT, OEF, Hadar and HadarE in rounds of 300 or 360 s, A-SRPT and fair sojourn at
+events.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ class FairSojourn:
 
     Urgent jobs are first: those that would miss their fair finish if they waited any longer. In this order each job
     gets its gang on the type on which it finishes soonest, the time of a move included, or, if its gang fits on one
-    server, copies on several servers, which share its work as in HadarE.
+    server, copies on several servers, which share its work as in HadarE. A running job comes before others by the
+    seconds that it would lose if it were stopped.
 
     Parameters
     ----------
@@ -107,13 +108,14 @@ class FairSojourn:
         before = VirtualShares(instance.time) if state is None else expect(VirtualShares, state, "state", InvalidOption)
         shares = before.advanced(instance, jobs, self.among, self.divided)
         finish = shares.finish[: len(jobs.names)]
-        seating = Seating(instance, jobs, moving_rounds(jobs, held_types(jobs), 1.0, self.restart_seconds))
+        move = moving_rounds(jobs, held_types(jobs), 1.0, self.restart_seconds)
+        seating = Seating(instance, jobs, move)
         limit = [
             job.copies or np.inf if self.forks and seating.forkable(e) else 1 for e, job in enumerate(instance.jobs)
         ]
         latest = self._latest_starts(instance, jobs, finish, np.minimum(limit, self.catch_up))
         urgent = latest <= instance.time
-        order = np.lexsort((instance.job_array("arrival"), finish, ~urgent)).tolist()
+        order = np.lexsort((instance.job_array("arrival"), finish - self._to_stop(instance, jobs), ~urgent)).tolist()
         least = max(self.least_restarts * self.restart_seconds, self.round_seconds or 0.0)
         for e in order:
             if seating.full():
@@ -126,6 +128,12 @@ class FairSojourn:
         waiting = [at for name, at in zip(jobs.names, latest.tolist(), strict=True) if name not in seating.hosts]
         wake = min((at for at in waiting if at > instance.time), default=np.inf)
         return self._plan(instance, jobs, seating, None if np.isinf(wake) else wake), shares
+
+    def _to_stop(self, instance: Instance, jobs: Entities) -> Floats:
+        """(n,) seconds that a running job would lose if it were stopped and started elsewhere."""
+        slowest = min(server.nic_bytes_per_s for server in instance.cluster.servers)
+        move = self.restart_seconds + instance.job_array("checkpoint_bytes") / slowest
+        return np.zeros(len(move)) if jobs.held is None else np.where(jobs.held.any(axis=1), move, 0.0)
 
     def _limit(self, job: Job, forkable: bool) -> float:
         """Largest number of copies of a job."""
