@@ -21,7 +21,7 @@ from hetopt.data.instance_data import InstanceData, warn_of_scales
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
 from hetopt.data.standard_input import STANDARD_INPUT, read_bytes
-from hetopt.data.workload import ONLY_JOB_TYPE, Job, JobType, Stage, Tenant
+from hetopt.data.workload import ONLY_JOB_TYPE, Job, JobType, Phase, Stage, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, format_path
 
 
@@ -211,7 +211,8 @@ def _tenant(part: schema.TenantPart) -> Tenant:
 
 
 def _job(part: schema.JobPart) -> Job:
-    return Job(**{**dict(part), "stages": tuple(Stage(**dict(stage)) for stage in part.stages)})
+    stages, phases = (Stage(**dict(one)) for one in part.stages), (Phase(**dict(one)) for one in part.phases)
+    return Job(**{**dict(part), "stages": tuple(stages), "phases": tuple(phases)})
 
 
 Plain = dict[str, Any]

@@ -70,6 +70,7 @@ class EstimateErrors:
                 job,
                 throughput=self._reported(job.tenant, _times(dict(job.throughput), own, instance.cluster.type_names)),
                 work=job.work * float(more),
+                phases=tuple(replace(phase, epoch_work=phase.epoch_work * float(more)) for phase in job.phases),
             )
             for job, own, more in zip(instance.jobs, factor, longer, strict=True)
         )
