@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -16,8 +16,9 @@ from hetopt.checks import choices, expect, one_of, shown, whole
 from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job, JobType, Tenant, slowest_of_rows
+from hetopt.data.workload import Job, JobType, Phase, Tenant, slowest_of_rows
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.traces.batch_sizes import phases_of
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.trace_table import Locate, check_cells, check_trace, locate_in, names_of, numbers_of, require_columns
 
@@ -283,14 +284,15 @@ def to_instance(
 
     The work of a job is its duration in seconds on the reference GPU type, where its gang has throughput 1; on other
     types it has the speed of its model relative to the reference. If the table has ``iterations``, these are the work
-    and throughputs are in iterations per second; durations stay the same. State, dataset, memory of a worker and
+    and throughputs are in iterations per second; durations stay the same. A job with ``phases`` has its duration as
+    work, also then, since its iterations differ in length. State, dataset, memory of a worker and
     parallelism are those of the model.
 
     Parameters
     ----------
     table:
         A trace of a generator or reader: ``job``, ``arrival`` and ``duration`` (seconds), ``gpus``; optionally
-        ``tenant``, ``user``, ``group``, ``model``, ``iterations``. Other columns are ignored.
+        ``tenant``, ``user``, ``group``, ``model``, ``iterations``, ``phases``. Other columns are ignored.
     cluster:
         Its GPU types must be in the catalogue.
     catalogue:
@@ -372,12 +374,12 @@ def _optional(table: pd.DataFrame, key: str) -> list[str | None]:
 def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) -> tuple[Job, ...]:
     table, types = found.table, found.cluster.type_names
     speeds = [dict(zip(types, row, strict=True)) for row in found.speed.tolist()]
-    group = _optional(table, "group")
+    group, phases = _optional(table, "group"), _phases(found)
     work, per_second = _work(found)
     made = []
     columns = (table["job"].tolist(), table["arrival"].tolist(), found.model.tolist(), found.gpus.tolist())
-    rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, strict=True)
-    for job, arrival, position, gpus, total, rate, tenant, job_group in rows:
+    rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, phases, strict=True)
+    for job, arrival, position, gpus, total, rate, tenant, job_group, own in rows:
         model: TrainedModel = found.catalogue.models[position]
         speed = speeds[position] if rate == 1.0 else {t: rate * v for t, v in speeds[position].items()}
         made.append(
@@ -396,9 +398,24 @@ def _jobs(found: AssignedModels, owner: Sequence[str | None], *, typed: bool) ->
                 job_type=model.name if typed else None,
                 group=job_group,
                 model=model.name,
+                phases=own,
             )
         )
     return tuple(made)
+
+
+def _phases(found: AssignedModels) -> list[tuple[Phase, ...]]:
+    """The phases of each job, scaled so that they take its seconds."""
+    cells, locate = _optional(found.table, "phases"), locate_in(found.table)
+    made = []
+    for row, (cell, seconds) in enumerate(zip(cells, found.seconds.tolist(), strict=True)):
+        try:
+            phases = phases_of(cell or "")
+        except InvalidInstance as problem:
+            raise locate(problem, row) from None
+        factor = seconds / (sum(phase.work for phase in phases) or seconds)
+        made.append(tuple(replace(phase, epoch_work=phase.epoch_work * factor) for phase in phases))
+    return made
 
 
 def _work(found: AssignedModels) -> tuple[Floats, Floats]:
@@ -406,7 +423,7 @@ def _work(found: AssignedModels) -> tuple[Floats, Floats]:
     if "iterations" not in found.table.columns:
         return found.seconds, np.ones(len(found.seconds))
     column = found.table["iterations"]
-    given = column.notna().to_numpy()
+    given = column.notna().to_numpy() & np.array([cell is None for cell in _optional(found.table, "phases")])
     counted = np.where(given, 0.0, found.seconds)
     counted[given] = numbers_of(column[given], locate_in(found.table[given]))
     return counted, np.where(given, counted / found.seconds, 1.0)
