@@ -144,9 +144,10 @@ class _Outlook:
 
 @dataclass(frozen=True)
 class Shockwave:
-    """A plan for a window of rounds; it is made again when a job comes or leaves, and after ``replan_rounds``.
+    """Jobs get rounds of a window by a program that trades progress, finish times and makespan, with predictions.
 
-    Called once a round: ``Shockwave()(instance, state) -> (Plan, ShockwaveState)``. The program of the window maximises
+    Called once a round: ``Shockwave()(instance, state) -> (Plan, ShockwaveState)``. The window is planned again when a
+    job comes or leaves, and after ``replan_rounds``. The program of the window maximises
     the logarithm of the jobs' progress at its end minus ``makespan_weight`` times the longest training time that is
     then left. Each job must finish by ``rho_limit`` times its fair finish time if its training after the window has an
     equal share of the GPUs. Where no plan does this, a job that is later, by a factor of rho, instead has the weight
