@@ -16,6 +16,7 @@ from trace_formats import FORMATS, JOBS, Row
 
 from hetopt import InvalidInstance
 from hetopt.traces.kinds import detect_kind, read_trace
+from hetopt.traces.trace_table import TEXTS
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_empty_lines_are_no_rows_but_count_as_lines(name: str, folder: Path, row
 def test_every_column_that_is_needed_is_missed(name: str, tmp_path: Path) -> None:
     form = FORMATS[name]
     row = {"id": 1, "arrival": 5, "duration": 2, "gpus": 1, "iterations": 4, "wait": 0}
-    row |= dict.fromkeys(("tenant", "user", "group", "model", "gpu_type", "status"), "a")  # type: ignore[dict-item]
+    row |= dict.fromkeys(TEXTS, "a")  # type: ignore[dict-item]
     header, cells = form.lines([row])
     spare = {"jobname", "iterations"} if form.kind in ("helios", "tiresias") else set()
     spare |= set(header) - {"job", "arrival", "duration", "gpus"} if form.kind == "plain" else spare

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from hypothesis import strategies as st
 
-from hetopt.traces.trace_table import OPTIONAL, REQUIRED
+from hetopt.traces.trace_table import OPTIONAL, REQUIRED, TEXTS
 
 START = pd.Timestamp("2017-09-04 10:30:41")
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -31,7 +31,7 @@ JOBS = st.lists(
             "gpus": st.integers(1, 1000),
             "iterations": st.integers(1, 10**12),
             "wait": st.integers(0, 1000),
-            **dict.fromkeys(("tenant", "user", "group", "model", "gpu_type", "status"), TEXT),
+            **dict.fromkeys(TEXTS, TEXT),
         }
     ),
     min_size=1,
@@ -308,7 +308,7 @@ FORMATS = {
             "gpus": (*COUNT, "0"),
             "iterations": STEPS[1:],
             "hour": (*COUNT, "24"),
-            **dict.fromkeys(("tenant", "user", "group", "model", "gpu_type", "status"), TEXT_OR_EMPTY),
+            **dict.fromkeys(TEXTS, TEXT_OR_EMPTY),
         },
         lambda row, _: f"n{row['id']}",
     ),
