@@ -24,6 +24,9 @@ from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
 from hetopt.models.gavel.centred import Centred, FinishTimeFairness
 from hetopt.models.queues import FIFO
+from hetopt.models.shockwave import Shockwave
+from hetopt.models.shockwave.shockwave_components import ROUND_SECONDS as SHOCKWAVE_ROUND_SECONDS
+from hetopt.models.shockwave.shockwave_policy import OPTIONS as SHOCKWAVE_OPTIONS
 from hetopt.models.sia import Sia
 from hetopt.models.sia.sia_policy import ROUND_SECONDS as SIA_ROUND_SECONDS
 from hetopt.plugins import PLACERS
@@ -91,6 +94,18 @@ def gavel_fifo(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
     As in Gavel's code, without shares; its linear program is :func:`hetopt.models.gavel.gavel_policies.fifo`.
     """
     return System(FIFO(round_seconds, moves=True), placer=MoreWorkersFirst(sticky=True))
+
+
+def shockwave(
+    round_seconds: float = SHOCKWAVE_ROUND_SECONDS,
+    window_rounds: int = 20,
+    makespan_weight: float = 1e-3,
+    power: float = 12.0,
+    options: Options = SHOCKWAVE_OPTIONS,
+) -> System:
+    """Shockwave; its public code places jobs as that of Gavel, from which it derives."""
+    policy = Shockwave(round_seconds, window_rounds, makespan_weight=makespan_weight, power=power, options=options)
+    return System(policy, placer=MoreWorkersFirst(sticky=True))
 
 
 # Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
-from hetopt.data.workload import GangSize, Job, JobType, Parallelism, Stage, Tenant
+from hetopt.data.workload import GangSize, Job, JobType, Parallelism, Phase, Stage, Tenant
 from hetopt.programs.linear import LinearProgram
 from hetopt.stages.servers import Servers
 
@@ -331,17 +331,27 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
     numbers = [n for n in draw(st.lists(st.integers(1, 9), max_size=3, unique=True)) if n != demand]
     more["sizes"] = tuple(GangSize(n, draw(speeds(cluster)), {cluster.type_names[0]: 8 * n}) for n in numbers)
     memory, parallelism = _memory(draw, cluster, row), draw(st.sampled_from(Parallelism))
+    phases = draw(phased()) if draw(st.booleans()) else ()
     return Job(
         name,
         row,
-        draw(POSITIVE),
+        sum(phase.work for phase in phases) if phases else draw(POSITIVE),
         demand,
         weight=draw(POSITIVE),
         memory_bytes=memory,
         parallelism=parallelism,
         stages=tuple(stages),
+        phases=phases,
         **more,
     )
+
+
+@st.composite
+def phased(draw: Draw, most: int = 9) -> tuple[Phase, ...]:
+    """One to four phases of up to ``most`` epochs, the first with at least one; larger batches are faster."""
+    sizes = draw(st.lists(st.sampled_from((8, 16, 32, 64)), min_size=1, max_size=4))
+    epochs = [draw(st.integers(1 if i == 0 else 0, most)) for i in range(len(sizes))]
+    return tuple(Phase(n, size, 64.0 / size) for n, size in zip(epochs, sizes, strict=True))
 
 
 @st.composite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ from hetopt.models.allox import AlloX
 from hetopt.models.queues.gpu_pool import PlacedGPUs
 from hetopt.models.queues.job_orders import seconds_of
 from hetopt.models.queues.pal import GPUGroup, LeastProduct
+from hetopt.models.shockwave import Shockwave
 from hetopt.stages.speed_models import Spread, Variability
 from hetopt.tolerances import EQUAL
+from hetopt.traces.batch_sizes import phases_of
 
 RECORDED = Path(__file__).parent / "originals"
 TRACES = Path(__file__).parents[2] / "shared" / "data" / "traces"
@@ -272,3 +274,52 @@ def test_as_published_some_are_not() -> None:
     """Its mean is 3.3 % longer than with the correction."""
     worse = worse_than_optimal("published")
     assert sum(found > EQUAL for found in worse) == 7
+
+
+# Shockwave
+
+
+SHOCKWAVE = pd.read_csv(RECORDED / "shockwave.csv", dtype={"runs": str})
+"""At each time at which it made a window: its jobs, with their whole epochs done, and the rounds in which they run."""
+
+SETTINGS = {
+    0: (2, Shockwave(window_rounds=4)),
+    1: (2, Shockwave(window_rounds=4, replan_rounds=3, power=5.0)),
+    2: (4, Shockwave(window_rounds=5, replan_rounds=3, makespan_weight=0.01, power=5.0, rho_limit=1.2)),
+    3: (4, Shockwave(window_rounds=3, replan_rounds=2, makespan_weight=1 / 10_000, power=2.0, rho_limit=4.0)),
+    4: (3, Shockwave(window_rounds=4, replan_rounds=2, rho_limit=8.0)),
+}
+"""Case -> GPUs, settings."""
+
+
+def shockwave_windows() -> list[tuple[tuple[int, int], dict[str, str], dict[str, str]]]:
+    """(case, time), and job -> the rounds in which it runs in our window and in its, whose objectives are equal."""
+    found = []
+    for case, rows in SHOCKWAVE.groupby("case"):
+        gpus, policy = SETTINGS[int(str(case))]
+        policy, state = replace(policy, options=hetopt.Options(gap=0.0)), None
+        for time, present in rows.groupby("time"):
+            jobs, done = [], {}
+            for row in present.itertuples():
+                phases = phases_of(row.phases)
+                epochs = [phase.epoch_work for phase in phases for _ in range(phase.epochs)]
+                done[row.job] = sum(epochs[: row.epochs])
+                jobs.append(Job(row.job, {"G": 1.0}, sum(epochs), row.gpus, row.arrival, phases=phases))
+            instance = Instance(Cluster.of({"G": gpus}), jobs=tuple(jobs), time=float(str(time)), done=done)
+            plan, state = policy(instance, state)
+            theirs = dict(zip(present["job"], present["runs"].str[: len(state.plan)], strict=True))
+            ours = {name: "".join("01"[name in row] for row in state.plan) for name in theirs}
+            assert plan.certificate.objective == pytest.approx(present["objective"].iloc[0], rel=EQUAL, abs=EQUAL)
+            found.append(((int(str(case)), int(str(time))), ours, theirs))
+    return found
+
+
+def test_windows_of_shockwave_are_those_of_its_code() -> None:
+    """All 36 objectives are equal; of the plans, one is another of equal cost, and where it keeps its limits on finish
+    times, its code leaves the order to the solver, and so which waiting jobs fit.
+    """
+    windows = shockwave_windows()
+    assert len(windows) == 36
+    assert [key for key, ours, theirs in windows if ours != theirs] == [(0, 0), (3, 240), (3, 720)]
+    _, ours, theirs = windows[0]
+    assert sorted(ours.values()) == ["0110", "1001", "1111"] == sorted(theirs.values())

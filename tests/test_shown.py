@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
 import pytest
-from hypothesis import given
+from effort import examples
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stated import check_stated
 
@@ -17,7 +19,7 @@ import hetopt
 from hetopt.data.entities import Entities, Kind
 from hetopt.errors import InvalidFormulation
 from hetopt.formulations.formulation import Formulation
-from hetopt.models import baselines, ceei, fft, gavel, oef
+from hetopt.models import baselines, ceei, fft, gavel, oef, shockwave
 from hetopt.models.concave import CompletionTime
 from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.fft.fft_state import FFTState
@@ -116,7 +118,44 @@ def numbers_of(formulation: Formulation, entities: Entities) -> dict[str, Any]:
                 "b": {e: jobs_of[e].checkpoint_bytes for e in E},
                 "B": {k: min((s.nic_bytes_per_s for s in servers if s.gpus.get(k)), default=np.inf) for k in K},
             }
+        data |= numbers_of_shockwave(part, data)
     return data
+
+
+def numbers_of_shockwave(part: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """The symbols of one of its components."""
+    E, K = data["E"], data["K"]
+    own = {e: shockwave.EpochEstimate(1 - data["W_left"][e] / data["W"][e], data["W"][e], data["W_left"][e]) for e in E}
+    own |= getattr(part, "estimates", {})
+    found: dict[str, Any] = {"fastest": {e: max(data["v"][e, k] for k in K) for e in E}}
+    if isinstance(part, shockwave.LongestTimeLeft):
+        found["left"] = {e: own[e].left for e in E}
+        found["beyond"] = max((own[e].left - own[e].most) / v for e, v in found["fastest"].items() if v > 0)
+    if isinstance(part, shockwave.LogProgress):
+        points = [(base, float(np.log(max(base, part.least)))) for base in part.bases]
+        slopes = [(high - low) / (c - b) for (b, low), (c, high) in pairwise(points)]
+        found |= {
+            "progress": {e: own[e].progress for e in E},
+            "length": {e: own[e].length for e in E},
+            "weight": data["pi"] | dict(part.weight),
+            "slope": dict(enumerate(slopes, 1)),
+            "start": {i: low - slope * b for i, ((b, low), slope) in enumerate(zip(points, slopes, strict=False), 1)},
+            "lowest": points[0][1],
+        }
+    if isinstance(part, shockwave.TrainingTime):
+        found |= {"late": list(part.seconds), "least": dict(part.seconds)}
+    if isinstance(part, shockwave.OneTypePerRound):
+        size = len(K) // part.rounds
+        found["types"] = {r: K[(r - 1) * size : r * size] for r in range(1, part.rounds + 1)}
+    if isinstance(part, shockwave.RoundsGiven):
+        found["base"] = list(dict.fromkeys(k.partition("@")[0] for k in K))
+        found["times"] = {t: [k for k in K if k.startswith(f"{t}@")] for t in found["base"]}
+        found["rounds"] = {(e, t): part.rounds_of.get(e, {}).get(t, 0) for e in E for t in found["base"]}
+    if isinstance(part, shockwave.EarlyRounds):
+        found["weight"] = {e: part.weight.get(e, 1.0) for e in E}
+        found["given"] = {e: part.rounds_of.get(e, 0) for e in E}
+        found["number"] = {k: int(k.partition("@")[2]) - 1 for k in K}
+    return found
 
 
 def most(gpus: dict[str, float], value: dict[str, float], limit: float) -> float:
@@ -198,6 +237,20 @@ def test_fft_s_round_is_what_is_solved(instance: hetopt.Instance, seed: int, nor
 def test_a_round_has_other_components_too(instance: hetopt.Instance, seed: int) -> None:
     policy = fft.FFT(round_seconds=ROUND, extra=(EnvyFree(), SwitchingCost(0.5)))
     check_formulation(policy._round(FFTState(instance.time)), "jobs", instance, seed)
+
+
+@given(cases("jobs"), SEEDS, st.integers(1, 3), st.booleans())
+@settings(max_examples=examples(30, 100))
+def test_shockwave_s_window_is_what_is_solved(instance: hetopt.Instance, seed: int, rounds: int, several: bool) -> None:
+    assume(instance.entities("jobs").allowed.any())
+    made, spread = shockwave.Shockwave(ROUND, rounds).program(instance.replace(held={}), limits=False)
+    first, base = spread.jobs[0].name, spread.cluster.type_names[0].partition("@")[0]
+    own = shockwave.EpochEstimate(0.25, 90.0, 80.0)
+    estimated = replace(made["longest_time_left"], estimates={first: own})  # type: ignore[type-var]
+    parts = [shockwave.TrainingTime({first: 7.0}, ROUND), shockwave.RoundsGiven({first: {base: 1}}, rounds, several)]
+    check_formulation(made.replaced(estimated) + parts[0] + parts[1], "jobs", spread, seed)
+    early = shockwave.EarlyRounds({first: 2.5}, {first: 2}, rounds)
+    check_formulation(Formulation((shockwave.OneTypePerRound(rounds), early)), "jobs", spread, seed)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

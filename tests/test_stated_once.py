@@ -25,6 +25,7 @@ from hetopt.models.fft.fft_components import AgeCost, Compensation, OneType, Swi
 from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.objectives import LinearGain, SwitchingCost, TotalRate, WeightedRate
 from hetopt.models.oef.oef_formulations import SortedTypes
+from hetopt.models.shockwave import LogProgress, LongestTimeLeft, OneTypePerRound
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.pyomo_reading import from_pyomo
@@ -100,6 +101,9 @@ OVER_JOBS: dict[str, Make] = {
     "throughput": gavel.total_throughput,
     "envy-free": lambda: hetopt.Formulation((TotalRate(), EnvyFree(), TimeFraction()), kind="jobs"),
     "equal rates": lambda: hetopt.Formulation((TotalRate(), EqualRates(), TimeFraction()), kind="jobs"),
+    "window of Shockwave": lambda: hetopt.Formulation(
+        (OneTypePerRound(1), LogProgress(1, ROUND_SECONDS), LongestTimeLeft(0.25, ROUND_SECONDS))
+    ),
     "sharing incentive of jobs": lambda: hetopt.Formulation(
         (TotalRate(), SharingIncentive(), TimeFraction()), kind="jobs"
     ),

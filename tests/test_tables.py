@@ -90,6 +90,10 @@ STAGES = pd.DataFrame(
     {"replicas": [1], "forward_s": [1.0], "backward_s": [2.0]},
     index=pd.MultiIndex.from_tuples([("j", 1)], names=["job", "stage"]),
 )
+PHASES = pd.DataFrame(
+    {"epochs": [1], "batch_size": [32], "epoch_work": [5.0]},
+    index=pd.MultiIndex.from_tuples([("j", 1)], names=["job", "phase"]),
+)
 PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples([("j", "s")], names=["job", "server"]))
 
 
@@ -147,6 +151,11 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
             "stages",
             None,
         ),
+        ({"jobs": JOBS.assign(phases="")}, None, "column.*'phases'", "jobs", None),
+        ({"phases": PHASES.drop(columns="batch_size")}, "batch_size", "missing", "phases", ("j", 1)),
+        ({"phases": PHASES.assign(epochs=2)}, "jobs['j'].phases", "sum to 10", "jobs", "j"),
+        ({"phases": PHASES.rename(index={1: 2}, level=1)}, None, "phase 1.*missing", "phases", None),
+        ({"phases": PHASES.rename(index={"j": "k"}, level=0)}, None, "job.*'k'", "phases", None),
         ({"held": pd.DataFrame({"T4": [1.0], "V100": [0]}, index=["z"])}, "held", "'z'", None, None),
         ({"held": pd.DataFrame({"T4": [1.0]}, index=["x"])}, None, "type.*'V100'", "held", None),
         ({"done": pd.DataFrame({"work": [-1]}, index=["j"])}, "done['j']", None, "done", "j"),

@@ -25,7 +25,7 @@ from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
 
 OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
-OF_JOBS |= {"gavel-shortest-job-first", "isolated"}
+OF_JOBS |= {"gavel-shortest-job-first", "isolated", "shockwave"}
 IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
 IN_TURN |= {name for name in policy_names() if POLICIES.factory(name).__module__.startswith("hetopt.models.queues")}
 """They solve no program, and A-SRPT starts no job at first: tests/test_asrpt.py, tests/test_hadar_policy.py,

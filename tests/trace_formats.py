@@ -33,7 +33,7 @@ JOBS = st.lists(
             "gpus": st.integers(1, 1000),
             "iterations": st.integers(1, 10**12),
             "wait": st.integers(0, 1000),
-            **dict.fromkeys(("tenant", "user", "group", "model", "gpu_type", "status"), TEXT),
+            **dict.fromkeys(TEXTS, TEXT),
             "job_class": st.sampled_from(["HP", "Spot"]),
         }
     ),

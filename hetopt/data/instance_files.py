@@ -21,7 +21,7 @@ from hetopt.data.instance_data import InstanceData, warn_of_scales
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
 from hetopt.data.standard_input import STANDARD_INPUT, read_bytes
-from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Stage, Tenant
+from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Phase, Stage, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, format_path
 
 
@@ -211,8 +211,12 @@ def _tenant(part: schema.TenantPart) -> Tenant:
 
 
 def _job(part: schema.JobPart) -> Job:
-    stages, sizes = tuple(Stage(**dict(one)) for one in part.stages), tuple(GangSize(**dict(one)) for one in part.sizes)
-    return Job(**{**dict(part), "stages": stages, "sizes": sizes})
+    made = {
+        "stages": tuple(Stage(**dict(one)) for one in part.stages),
+        "sizes": tuple(GangSize(**dict(one)) for one in part.sizes),
+        "phases": tuple(Phase(**dict(one)) for one in part.phases),
+    }
+    return Job(**{**dict(part), **made})
 
 
 Plain = dict[str, Any]

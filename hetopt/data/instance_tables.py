@@ -18,7 +18,7 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.file_values import to_number
 from hetopt.data.instance_data import STATE_FIELDS, InstanceData, warn_of_scales
 from hetopt.data.saving import check_folder, check_free, save
-from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Stage, Tenant
+from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Phase, Stage, Tenant
 from hetopt.errors import InvalidInstance, Item, KeyPath, UnusableFile
 
 Made = TypeVar("Made", bound=InstanceData)
@@ -30,6 +30,7 @@ INDEX = {
     "jobs": ("job",),
     "stages": ("job", "stage"),
     "sizes": ("job", "gpus"),
+    "phases": ("job", "phase"),
     "held": ("name",),
     "done": ("job",),
     "placed": ("job", "server"),
@@ -101,14 +102,22 @@ def made(key: str, name: Any, make: Callable[..., Any], *values: Any, **fields: 
 
 
 STAGE = tuple(f.name for f in dataclasses.fields(Stage))
+PHASE = tuple(f.name for f in dataclasses.fields(Phase))
 ABOUT = ("time", "source")
 
 
 def state_tables(instance: InstanceData, types: list[str]) -> dict[str, pd.DataFrame]:
-    """``stages``, ``sizes``, ``held``, ``done``, ``placed`` and ``instance`` as ``tables.tables`` describes them."""
-    stages = [((j.name, i + 1), [getattr(s, f) for f in STAGE]) for j in instance.jobs for i, s in enumerate(j.stages)]
+    """``stages``, ``sizes``, ``phases``, ``held``, ``done``, ``placed``, ``instance``, see ``tables.tables``."""
+    parts: dict[str, list[tuple[tuple[Any, ...], list[Any]]]] = {
+        key: [
+            ((job.name, i), [getattr(part, f) for f in fields])
+            for job in instance.jobs
+            for i, part in enumerate(getattr(job, key), 1)
+        ]
+        for key, fields in (("stages", STAGE), ("phases", PHASE))
+    }
     batches = [BATCH_SIZE + t for t in types]
-    sizes: list[tuple[tuple[Any, ...], list[Any]]] = [
+    parts["sizes"] = [
         ((j.name, s.gpus), [*(s.throughput.get(t, 0.0) for t in types), *map(s.batch_size.get, types)])
         for j in instance.jobs
         for s in j.sizes
@@ -121,8 +130,9 @@ def state_tables(instance: InstanceData, types: list[str]) -> dict[str, pd.DataF
     ]
     about = [((instance.name,), [instance.time, instance.source])]
     return {
-        "stages": _indexed("stages", stages, STAGE),
-        "sizes": _indexed("sizes", sizes, [*types, *batches]).dropna(axis=1, how="all"),
+        "stages": _indexed("stages", parts["stages"], STAGE),
+        "sizes": _indexed("sizes", parts["sizes"], [*types, *batches]).dropna(axis=1, how="all"),
+        "phases": _indexed("phases", parts["phases"], PHASE),
         "held": _indexed("held", held, types),
         "done": _indexed("done", [((job,), [work]) for job, work in instance.done.items()], ["work"]),
         "placed": _indexed("placed", placed, types),
@@ -138,19 +148,20 @@ def _indexed(key: str, rows: list[tuple[tuple[Any, ...], list[Any]]], columns: I
     return pd.DataFrame([cells for _, cells in rows], index=index, columns=pd.Index(columns), dtype=object)
 
 
-def stages_of(table: pd.DataFrame | None) -> dict[Any, list[Stage]]:
-    """Job -> its stages in the order of their numbers."""
-    numbered: dict[Any, dict[Any, Stage]] = {}
-    for name, _, own in table_rows(table, "stages", (), STAGE):
-        job, number = _pair(name, "stages")
-        made("stages", name, count, number, "stage", least=1)
-        if missing := [f for f in STAGE[:3] if f not in own]:
-            raise InvalidInstance("is missing", missing[0]).in_table("stages", name)
-        if numbered.setdefault(job, {}).setdefault(number, stage := made("stages", name, Stage, **own)) is not stage:
-            raise InvalidInstance("occurs twice; number the stages of a job 1, 2, …").in_table("stages", name)
+def parts_of(table: pd.DataFrame | None, key: str, make: type[Stage | Phase]) -> dict[Any, list[Any]]:
+    """Job -> its stages (phases) in the order of their numbers; the first three fields of both are required."""
+    numbered: dict[Any, dict[Any, Any]] = {}
+    fields, one = tuple(f.name for f in dataclasses.fields(make)), INDEX[key][1]
+    for name, _, own in table_rows(table, key, (), fields):
+        job, number = _pair(name, key)
+        made(key, name, count, number, one, least=1)
+        if missing := [f for f in fields[:3] if f not in own]:
+            raise InvalidInstance("is missing", missing[0]).in_table(key, name)
+        if numbered.setdefault(job, {}).setdefault(number, part := made(key, name, make, **own)) is not part:
+            raise InvalidInstance(f"occurs twice; number the {key} of a job 1, 2, …").in_table(key, name)
     for job, rows in numbered.items():
         for absent in (number for number in range(1, len(rows) + 1) if number not in rows):
-            raise InvalidInstance(f"stage {absent} of job {job!r} is missing; number them 1, 2, …").in_table("stages")
+            raise InvalidInstance(f"{one} {absent} of job {job!r} is missing; number them 1, 2, …").in_table(key)
     return {job: [rows[number] for number in sorted(rows)] for job, rows in numbered.items()}
 
 
@@ -216,7 +227,9 @@ THROUGHPUT = "throughput."
 """Prefix of columns with throughputs of tenants."""
 BATCH_SIZE = "batch_size."
 """Prefix of columns with batch sizes of gangs."""
-JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages", "sizes"))
+JOB = tuple(
+    f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages", "sizes", "phases")
+)
 
 
 def _is_text(hint: Any) -> bool:
@@ -239,9 +252,10 @@ def tables(instance: InstanceData) -> dict[str, pd.DataFrame]:
         has several; a column per GPU type (speedup), weight, memory_bytes. ``jobs``: index job; a column per GPU
         type (work per second), demand, work, arrival (seconds) and the other fields of :class:`hetopt.Job`.
         ``stages``: index (job, stage from 1), the fields of :class:`hetopt.Stage`. ``sizes``: index (job, GPUs of the
-        gang), a column per GPU type (work per second), columns ``batch_size.<type>``. ``held``: index name, a column
-        per GPU type (GPUs). ``done``: index job, work. ``placed``: index (job, server), a column per GPU type (GPUs).
-        ``instance``: one row, index name; time (seconds), source.
+        gang), a column per GPU type (work per second), columns ``batch_size.<type>``. ``phases``: index (job, phase
+        from 1), the fields of :class:`hetopt.Phase`. ``held``: index name, a column per GPU type (GPUs). ``done``:
+        index job, work. ``placed``: index (job, server), a column per GPU type (GPUs). ``instance``: one row, index
+        name; time (seconds), source.
 
     Raises
     ------
@@ -273,6 +287,7 @@ def from_tables(
     gpu_types: pd.DataFrame | None = None,
     stages: pd.DataFrame | None = None,
     sizes: pd.DataFrame | None = None,
+    phases: pd.DataFrame | None = None,
     any_scale: bool = False,
     **state: Any,
 ) -> Made:
@@ -287,7 +302,7 @@ def from_tables(
     tenants:
         As :func:`tables` makes it, or with columns ``throughput.<type>`` of work per second of one GPU, in any unit of
         work; each row is divided by its smallest that is not 0.
-    jobs, gpu_types, stages, sizes:
+    jobs, gpu_types, stages, sizes, phases:
         As :func:`tables` makes them.
     any_scale:
         Do not warn of speedups that are relative to something other than the slowest GPU type.
@@ -306,7 +321,7 @@ def from_tables(
         The smallest speedup of a tenant above zero is not 1, as if these were throughputs.
     """
     given = {"servers": servers, "gpu_types": gpu_types, "tenants": tenants, "jobs": jobs}
-    given |= {"stages": stages, "sizes": sizes}
+    given |= {"stages": stages, "sizes": sizes, "phases": phases}
     for key, table in given.items():
         if not isinstance(table, pd.DataFrame) and (key == "servers" or table is not None):
             raise InvalidInstance(f"is a {type(table).__name__}; it must be a pandas DataFrame", key)
@@ -317,14 +332,17 @@ def from_tables(
     rows = table_rows(servers, "servers", names, SERVER)
     servers_made = tuple(made("servers", name, Server, name, gpus, **own) for name, gpus, own in rows)
     cluster = Cluster(tuple(types or map(GPUType, names)), servers_made)
-    parts: dict[str, dict[Any, Any]] = {"stages": stages_of(stages), "sizes": sizes_of(sizes, names)}
+    parts: dict[str, dict[Any, Any]] = {
+        "stages": parts_of(stages, "stages", Stage),
+        "sizes": sizes_of(sizes, names),
+        "phases": parts_of(phases, "phases", Phase),
+    }
     job_rows = [
         made("jobs", n, Job, n, speed, **_job(own, n), **{key: tuple(of.pop(n, ())) for key, of in parts.items()})
         for n, speed, own in table_rows(jobs, "jobs", names, JOB)
     ]
-    for key, left in parts.items():
-        if left:
-            raise InvalidInstance(f"names the job {next(iter(left))!r}, which is not in table jobs").in_table(key)
+    for key, left in ((key, of) for key, of in parts.items() if of):
+        raise InvalidInstance(f"names the job {next(iter(left))!r}, which is not in table jobs").in_table(key)
     try:
         instance = make(cluster, tenants=_tenants(tenants, names), jobs=tuple(job_rows), **state_fields(state, names))
     except InvalidInstance as problem:
@@ -411,7 +429,7 @@ def _csv(path: Path) -> pd.DataFrame:
         raise InvalidInstance(f"has the column {twice[0]!r} twice; keep one").in_file(str(path))
     table = pd.DataFrame([[cell or np.nan for cell in row] for row in rows], columns=header, dtype=object)
     for column in table.columns:
-        if column not in (*index, *TEXT) or column in ("stage", "gpus"):
+        if column not in (*index, *TEXT) or column in ("stage", "gpus", "phase"):
             table[column] = table[column].astype(object).map(to_number)
     keys = [key for key in index if key in table.columns]
     if missing := [key for key in index if key not in keys and key != "job_type"]:

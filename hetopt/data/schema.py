@@ -153,6 +153,15 @@ class GangSizePart(DescribedPart):
     """GPU type -> examples in a batch of the whole gang."""
 
 
+class PhasePart(DescribedPart):
+    """Consecutive epochs of a job at one batch size."""
+
+    epochs: Count
+    batch_size: Natural
+    epoch_work: Positive
+    """Work of an epoch, in the unit of ``work`` of the job."""
+
+
 class JobPart(DescribedPart):
     """A training job."""
 
@@ -176,6 +185,8 @@ class JobPart(DescribedPart):
     parallelism: Literal["data", "tensor", "pipeline"] = Parallelism.DATA.value
     stages: list[StagePart] = Field(default_factory=list)
     """GPUs of all stages sum to ``demand``."""
+    phases: list[PhasePart] = Field(default_factory=list)
+    """Epochs by batch size, in order; their work sums to ``work``, and equal batch sizes have equal work per epoch."""
     utility: Name | None = None
     """Name of the utility of the completion time."""
     job_type: Name | None = None

@@ -1,4 +1,4 @@
-"""Tenants with their job types, and jobs with their stages."""
+"""Tenants with their job types, and jobs with their stages, sizes and phases."""
 
 from __future__ import annotations
 
@@ -280,6 +280,42 @@ class GangSize:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """Consecutive epochs of a job at one batch size, as dynamic adaptation sets it [Shockwave].
+
+    Parameters
+    ----------
+    epochs:
+        Number of epochs; 0 for a batch size that the job may also have, see
+        :func:`~hetopt.simulation.seen_phases.as_seen`.
+    batch_size:
+        Samples per iteration of the whole gang or of each worker, as the source counts them.
+    epoch_work:
+        Work of an epoch, in the unit of ``Job.work``. With larger batches an epoch takes less work, so that the work
+        per second of a GPU type is the same in all phases.
+
+    Raises
+    ------
+    InvalidInstance
+        Numbers that are no counts, or no work.
+    """
+
+    epochs: int
+    batch_size: int
+    epoch_work: float
+
+    def __post_init__(self) -> None:
+        for key, least in (("epochs", 0), ("batch_size", 1)):
+            object.__setattr__(self, key, count(getattr(self, key), ("phases[]", key), least=least))
+        object.__setattr__(self, "epoch_work", coefficient(self.epoch_work, ("phases[]", "epoch_work"), strict=True))
+
+    @property
+    def work(self) -> float:
+        """Work of all its epochs."""
+        return self.epochs * self.epoch_work
+
+
+@dataclass(frozen=True)
 class Job:
     """One training job; its workers run as a gang (all or none).
 
@@ -310,6 +346,9 @@ class Job:
         Kind of parallelism; decides which jobs are packed first.
     stages:
         Pipeline stages where known [ASRPT, section III]; their GPUs sum to ``demand``.
+    phases:
+        Its epochs by batch size, in order, where they change the work of an epoch [Shockwave]; their work sums to
+        ``work``. Equal batch sizes have equal work per epoch.
     utility:
         Name of the utility of the completion time (Hadar), e.g. ``"effective-throughput"``, or None.
     job_type:
@@ -333,8 +372,9 @@ class Job:
     ------
     InvalidInstance
         Anything negative, NaN, all-zero throughput, a positive throughput or a weight below 1e-18, a deadline that is
-        not after the arrival, stages that do not add up, or between which more or less enters than leaves, two sizes
-        with as many GPUs, or one of ``demand`` GPUs with another throughput.
+        not after the arrival, stages or phases that do not add up, stages between which more or less enters than
+        leaves, two sizes with as many GPUs, or one of ``demand`` GPUs with another throughput, a batch size with two
+        values of work per epoch.
     """
 
     name: str
@@ -357,6 +397,7 @@ class Job:
     model: str | None = None
     copies: int | None = None
     sizes: tuple[GangSize, ...] = ()
+    phases: tuple[Phase, ...] = ()
 
     def __post_init__(self) -> None:
         key = "jobs", Item(text(self.name, "job name"))
@@ -389,6 +430,8 @@ class Job:
         object.__setattr__(self, "sizes", members(self.sizes, GangSize, (*key, "sizes")))
         if self.sizes:
             self._check_sizes((*key, "sizes"))
+        object.__setattr__(self, "phases", members(self.phases, Phase, (*key, "phases")))
+        _check_phases(self.phases, self.work, (*key, "phases"))
 
     def _check_sizes(self, key: KeyPath) -> None:
         first: dict[int, int] = {}
@@ -442,6 +485,18 @@ def _check_flow(stages: tuple[Stage, ...], key: KeyPath) -> None:
                 f"replicas, but {leaves:g} leave the stage before; it must be {leaves / stage.replicas:g}",
                 (*key, i, "input_bytes"),
             )
+
+
+def _check_phases(phases: tuple[Phase, ...], work: float, key: KeyPath) -> None:
+    """Raise :class:`InvalidInstance` unless the phases have this work, and one work per epoch for each batch size."""
+    total = sum(phase.work for phase in phases)
+    if phases and abs(total - work) > EQUAL * work:
+        raise InvalidInstance(f"sum to {total:g}; they must sum to work = {work:g}", key)
+    first: dict[int, float] = {}
+    for i, phase in enumerate(phases):
+        if (other := first.setdefault(phase.batch_size, phase.epoch_work)) != phase.epoch_work:
+            problem = f"is {phase.epoch_work:g}; an epoch of batch size {phase.batch_size} has {other:g} before"
+            raise InvalidInstance(problem, (*key, i, "epoch_work"))
 
 
 def slowest(speeds: Mapping[str, float]) -> float:

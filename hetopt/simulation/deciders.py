@@ -27,6 +27,7 @@ from hetopt.errors import InvalidPlan, Stalled
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.execution_model import JobPlacement
 from hetopt.simulation.job_states import JobStates
+from hetopt.simulation.seen_phases import as_seen
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class OnlineDecider:
 
     def arrive(self, i: int) -> None:
         """Pass the arrival to the scheduler."""
-        self.scheduler.arrive(self.dispatcher.time, self.states.jobs[i])
+        self.scheduler.arrive(self.dispatcher.time, as_seen(self.states.jobs[i], 0))
 
     def finish(self, i: int) -> None:
         """Pass the completion to the scheduler."""

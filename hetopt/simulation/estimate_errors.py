@@ -66,9 +66,10 @@ class EstimateErrors:
         factor = _factors(speed, self.throughput, (len(instance.jobs), k))
         longer = _factors(work, self.work, (len(instance.jobs), 1))[:, 0]
         jobs = list[Job]()
-        for job, own, more in zip(instance.jobs, factor, longer, strict=True):
+        for job, own, more in zip(instance.jobs, factor, longer.tolist(), strict=True):
             seen = self._reported(job.tenant, _times(dict(job.throughput), own, instance.cluster.type_names))
-            jobs.append(replace(job.with_throughput(seen), work=job.work * float(more)))
+            phases = tuple(replace(phase, epoch_work=phase.epoch_work * more) for phase in job.phases)
+            jobs.append(replace(job.with_throughput(seen), work=job.work * more, phases=phases))
         tenants = tuple(self._tenant(t, tenant, instance.cluster.type_names) for t in instance.tenants)
         return replace(instance, jobs=tuple(jobs), tenants=tenants)
 

@@ -26,6 +26,7 @@ from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.decisions.system import JobCopy
 from hetopt.simulation.estimate_errors import estimated_left
 from hetopt.simulation.job_states import JobStates
+from hetopt.simulation.seen_phases import SeenPhases
 
 Value = TypeVar("Value")
 
@@ -85,10 +86,11 @@ class VisibleJobs:
     def __init__(self, view: InstanceView, who: Positions, cluster: Cluster) -> None:
         all_jobs, estimated = view.estimated_jobs, view.estimated
         self.who, self.cluster = who, cluster
-        self.jobs, self.names = tuple(view.jobs[who].tolist()), tuple(view.names[who].tolist())
+        self.jobs, self.names = tuple(view.phases.jobs[who].tolist()), tuple(view.names[who].tolist())
         self.by_name = dict(zip(self.names, self.jobs, strict=True))
         self.position = dict(zip(self.names, range(len(who)), strict=True))
         self.columns = {key: _read_only(estimated.job_array(key)[who]) for key in COLUMNS}
+        self.columns["work"] = _read_only(view.phases.work[who])
         any_type = _read_only(all_jobs.task_speed[who])
         demand = _read_only(all_jobs.demand[who])
         capacity = _read_only(np.array([cluster.capacity[t] for t in all_jobs.types], dtype=float))
@@ -124,6 +126,8 @@ class InstanceView:
     ----------
     true_jobs, estimated_jobs:
         All jobs, with their true speeds and with those that policies see.
+    phases:
+        The phases of jobs that policies see.
     owner:
         Job -> its tenant and job type, for the jobs that belong to a tenant.
     throughput_column:
@@ -137,7 +141,7 @@ class InstanceView:
         self.owner: dict[str, JobTypeKey] = {
             j.name: job_type_key(j, tenants) for j in instance.jobs if tenants and j.tenant is not None
         }
-        self.jobs, self.names = _objects(estimated.jobs), _objects(self.true_jobs.names)
+        self.phases, self.names = SeenPhases(instance.jobs, estimated.jobs), _objects(self.true_jobs.names)
         names = {key: name for name, key in job_type_keys(instance).items()}
         numbers = {key: number for number, key in enumerate(names)}
         owners = map(self.owner.get, self.true_jobs.names)
@@ -173,13 +177,14 @@ class InstanceView:
         """The instance with the jobs ``who`` and the tenants and job types that have one of them.
 
         ``held`` stays empty (unknown) until the first job has run; from then on it has the GPUs of all jobs. Calls with
-        the same array object ``who`` share the arrays of its jobs.
+        the same array object ``who`` share the arrays of its jobs until one of them begins a phase.
         """
-        visible = self._visible
-        if visible is None or visible.who is not who or visible.cluster is not cluster:
+        visible, done = self._visible, states.work[who] - states.left_at(time, who)
+        changed = self.phases.any and self.phases.advance(who, done)
+        if visible is None or changed or visible.who is not who or visible.cluster is not cluster:
             visible = self._visible = VisibleJobs(self, who, cluster)
         estimate = visible.columns["work"]
-        left = _read_only(estimated_left(estimate, states.work[who] - states.left_at(time, who)))
+        left = _read_only(estimated_left(estimate, done))
         ran = who[states.ran[who]]
         where = {i: states.where[i] or {} for i in who[states.running[who]].tolist()}
         fields = {

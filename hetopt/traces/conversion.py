@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -16,8 +16,9 @@ from hetopt.checks import LEAST, any_mapping, at_least, choices, expect, one_of,
 from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.data.workload import GangSize, Job, JobType, Tenant, slowest_of_rows
+from hetopt.data.workload import GangSize, Job, JobType, Phase, Tenant, slowest_of_rows
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.traces.batch_sizes import phases_of
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.goodput import Goodput, best_of, gang_sizes
 from hetopt.traces.trace_table import Locate, check_cells, check_trace, locate_in, names_of, numbers_of, require_columns
@@ -313,15 +314,16 @@ def to_instance(
 
     The work of a job is its duration in seconds on the reference GPU type, where its gang has throughput 1; on other
     types it has the speed of its model relative to the reference. If the table has ``iterations``, these are the work
-    and throughputs are in iterations per second; durations stay the same. State, dataset, memory of a worker and
+    and throughputs are in iterations per second; durations stay the same. A job with ``phases`` has its duration as
+    work, also then, since its iterations differ in length. State, dataset, memory of a worker and
     parallelism are those of the model.
 
     Parameters
     ----------
     table:
         A trace of a generator or reader: ``job``, ``arrival`` and ``duration`` (seconds), ``gpus``; optionally
-        ``tenant``, ``user``, ``group``, ``model``, ``iterations``, and where a setting needs them ``gpu_type`` and
-        ``job_class``. Other columns are ignored.
+        ``tenant``, ``user``, ``group``, ``model``, ``iterations``, ``phases``, and where a setting needs them
+        ``gpu_type`` and ``job_class``. Other columns are ignored.
     cluster:
         Its GPU types must be in the catalogue.
     catalogue:
@@ -422,12 +424,12 @@ def _optional(table: pd.DataFrame, key: str) -> list[str | None]:
 def _jobs(found: AssignedModels, owner: Sequence[str | None], weight: Floats, *, typed: bool) -> tuple[Job, ...]:
     table, types = found.table, found.cluster.type_names
     speeds = [dict(zip(types, row, strict=True)) for row in found.speed.tolist()]
-    group = _optional(table, "group")
+    group, phases = _optional(table, "group"), _phases(found)
     work, per_second = _work(found)
     made = []
     columns = (table["job"].tolist(), table["arrival"].tolist(), found.model.tolist(), found.gpus.tolist())
-    rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, weight.tolist(), strict=True)
-    for job, arrival, position, gpus, total, rate, tenant, job_group, importance in rows:
+    rows = zip(*columns, work.tolist(), per_second.tolist(), owner, group, weight.tolist(), phases, strict=True)
+    for job, arrival, position, gpus, total, rate, tenant, job_group, importance, own in rows:
         model: TrainedModel = found.catalogue.models[position]
         speed = speeds[position] if rate == 1.0 else {t: rate * v for t, v in speeds[position].items()}
         sizes: tuple[GangSize, ...] = ()
@@ -451,6 +453,7 @@ def _jobs(found: AssignedModels, owner: Sequence[str | None], weight: Floats, *,
                 group=job_group,
                 model=model.name,
                 sizes=sizes,
+                phases=own,
             )
         )
     return tuple(made)
@@ -479,12 +482,26 @@ def _elastic(
     return speed, tuple(sizes)
 
 
+def _phases(found: AssignedModels) -> list[tuple[Phase, ...]]:
+    """The phases of each job, scaled so that they take its seconds."""
+    cells, locate = _optional(found.table, "phases"), locate_in(found.table)
+    made = []
+    for row, (cell, seconds) in enumerate(zip(cells, found.seconds.tolist(), strict=True)):
+        try:
+            phases = phases_of(cell or "")
+        except InvalidInstance as problem:
+            raise locate(problem, row) from None
+        factor = seconds / (sum(phase.work for phase in phases) or seconds)
+        made.append(tuple(replace(phase, epoch_work=phase.epoch_work * factor) for phase in phases))
+    return made
+
+
 def _work(found: AssignedModels) -> tuple[Floats, Floats]:
     """(jobs,) work, and throughput of the gang on the reference."""
     if "iterations" not in found.table.columns:
         return found.seconds, np.ones(len(found.seconds))
     column = found.table["iterations"]
-    given = column.notna().to_numpy()
+    given = column.notna().to_numpy() & np.array([cell is None for cell in _optional(found.table, "phases")])
     counted = np.where(given, 0.0, found.seconds)
     counted[given] = numbers_of(column[given], locate_in(found.table[given]))
     return counted, np.where(given, counted / found.seconds, 1.0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hetopt.checks import MOST, FrozenDict, one_of
 from hetopt.data.array_types import Floats
 from hetopt.errors import InvalidInstance
+from hetopt.traces.batch_sizes import adapted, phases_of, phases_text
 from hetopt.traces.csv_readers import NO_GPU, default_names
 from hetopt.traces.raw_files import FilePath, Head, csv_cells, head, recognised_by
 from hetopt.traces.trace_table import Locate, locate_in, make_trace, names_of, numbers_of, require_columns
@@ -33,6 +37,9 @@ FORMS = FrozenDict(
 KEY = ["job_type", "scale_factor"]
 """Keys of throughputs."""
 
+JOB_TYPE = re.compile(r"(.+) \(batch size (\d{1,9})\)")
+"""A type of jobs: model and batch size."""
+
 
 def _recognises(head: Head) -> bool:
     first = head.cells("\t")
@@ -56,8 +63,9 @@ def read_gavel(
     throughputs:
         Steps per second: a DataFrame, or a CSV file, with columns ``job_type``, ``scale_factor`` and one named
         ``gpu_type``; 0 where a job cannot run. The duration of a job is then ``total_steps`` over its throughput, as in
-        Gavel. They must be of the same machines as the trace: Shockwave's durations follow from its own throughputs,
-        which differ from Gavel's by factors of up to 9.6.
+        Gavel; that of a job that changes its batch size (mode ``accordion`` or ``gns``) follows from its phases. They
+        must be of the same machines as the trace: Shockwave's durations follow from its own throughputs, which differ
+        from Gavel's by factors of up to 9.6.
     gpu_type:
         The column of ``throughputs``.
 
@@ -67,7 +75,8 @@ def read_gavel(
         See :mod:`~hetopt.traces.trace_table`: ``job`` (``j`` and its number in the file, from 0), ``arrival``,
         ``duration``, ``gpus`` (the scale factor), ``model`` (the job's type, such as ``ResNet-18 (batch size 32)``),
         ``iterations`` (steps). Without throughputs, ``duration`` is the duration in the file, else NaN; with them, it
-        is NaN for jobs that are not in the table or cannot run. Jobs of 0 GPUs are left out.
+        is NaN for jobs that are not in the table or cannot run. With throughputs, a trace with modes also has
+        ``phases``. Jobs of 0 GPUs are left out.
 
     Raises
     ------
@@ -87,8 +96,14 @@ def read_gavel(
     model = names_of(raw["job_type"], locate)
     gpus = numbers_of(raw["scale_factor"], locate, strict=False, whole=True)
     steps = numbers_of(raw["total_steps"], locate, whole=True, most=MOST)
+    phases = np.full(len(raw), "", dtype=object)
     if throughputs is not None:
-        duration = steps / _speeds(throughputs, gpu_type, model, gpus)
+        speed = _speeds(throughputs, gpu_type)
+        duration = steps / speed.reindex(pd.MultiIndex.from_arrays([model, gpus])).to_numpy(dtype=float)
+        if "mode" in form:
+            phases = _phases(raw["mode"], model, gpus, steps, speed)
+            whole = [sum(phase.work for phase in phases_of(cell)) for cell in phases]
+            duration = np.where(phases == "", duration, whole)
     elif "duration" in form:
         duration = numbers_of(raw["duration"], locate)
     else:
@@ -100,12 +115,31 @@ def read_gavel(
         "gpus": gpus,
         "model": model,
         "iterations": steps,
+        **({"phases": phases} if (phases != "").any() else {}),
     }
     return make_trace(columns, locate, {NO_GPU: gpus == 0})
 
 
-def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str, model: pd.Series[str], gpus: Floats) -> Floats:
-    """Steps per second of each job, NaN where unknown or 0."""
+def _phases(
+    mode: pd.Series[str], model: pd.Series[str], gpus: Floats, steps: Floats, speed: pd.Series[float]
+) -> NDArray[np.object_]:
+    """(rows,) cells of the phases of each job, empty where the batch size stays."""
+    known: dict[tuple[str, float], dict[int, float]] = {}
+    per_second = speed.dropna()
+    for (job_type, number), own in zip(per_second.index.tolist(), per_second.tolist(), strict=True):
+        if found := JOB_TYPE.fullmatch(job_type):
+            known.setdefault((found[1], number), {})[int(found[2])] = own
+    cells = np.full(len(mode), "", dtype=object)
+    for i, (how, job_type, number, total) in enumerate(zip(mode, model, gpus.tolist(), steps.tolist(), strict=True)):
+        found = JOB_TYPE.fullmatch(job_type)
+        if found and (found[1], number) in known:
+            speeds = known[found[1], number]
+            cells[i] = phases_text(adapted(how, found[1], int(found[2]), int(number), total, speeds))
+    return cells
+
+
+def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str) -> pd.Series[float]:
+    """(job type, scale factor) -> steps per second, NaN where it is 0."""
     table: pd.DataFrame
     locate: Locate
     if isinstance(throughputs, pd.DataFrame):
@@ -125,5 +159,4 @@ def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str, model: pd.Serie
         problem = f"is {keys['job_type'][row]!r}, with scale_factor {keys['scale_factor'][row]:g} twice; keep one"
         raise locate(InvalidInstance(problem, "job_type"), row)
     speed = pd.Series(numbers_of(table[gpu_type], locate, strict=False), index=pd.MultiIndex.from_frame(keys))
-    found = speed.reindex(pd.MultiIndex.from_arrays([model, gpus])).to_numpy(dtype=float)
-    return np.where(found > 0, found, np.nan)
+    return speed.where(speed > 0)

@@ -38,8 +38,8 @@ def read_plain(path: FilePath) -> pd.DataFrame:
     path:
         A CSV file, also compressed (``.csv.gz``), with one row per job, the columns ``job``, ``arrival``,
         ``duration`` and ``gpus``, and any of ``tenant``, ``user``, ``group``, ``model``, ``iterations``, ``gpu_type``,
-        ``job_class``, ``status`` and ``hour``. Others are refused, so that no misspelt column is ignored. Cells of
-        text and iterations may be empty, and durations if there are iterations.
+        ``job_class``, ``status``, ``hour`` and ``phases``. Others are refused, so that no misspelt column is ignored.
+        Cells of text and iterations may be empty, and durations if there are iterations.
 
     Returns
     -------

@@ -13,8 +13,10 @@ One row per job in order of arrival, with the columns :data:`REQUIRED` and, wher
     Text, empty where the source has none: virtual cluster or organisation; submitting user; group of recurring
     submissions; trained model; requested or received GPU type; priority or kind of work, such as ``Spot`` or
     ``Pretrain``; final state.
+``phases``
+    Text, empty where the batch size stays: epochs by batch size, see :mod:`~hetopt.traces.batch_sizes`.
 ``iterations``
-    Total number of steps.
+    Total number of steps, at the first batch size.
 ``hour``
     Hour of the day of the submission, 0 to 23.
 ``line``
@@ -39,10 +41,10 @@ from hetopt.errors import InvalidInstance, Item
 REQUIRED = ("job", "arrival", "duration", "gpus")
 """Columns of every trace."""
 
-TEXTS = ("tenant", "user", "group", "model", "gpu_type", "job_class", "status")
+TEXTS = ("tenant", "user", "group", "model", "gpu_type", "job_class", "status", "phases")
 """Optional columns of text."""
 
-OPTIONAL = ("tenant", "user", "group", "model", "iterations", "gpu_type", "job_class", "status", "hour")
+OPTIONAL = ("tenant", "user", "group", "model", "iterations", "gpu_type", "job_class", "status", "hour", "phases")
 """Optional columns of a source, in their order."""
 
 LINE = "line"

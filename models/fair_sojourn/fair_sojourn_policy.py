@@ -16,7 +16,6 @@ from hetopt.checks import at_least, boolean, check_round_seconds, expect, one_of
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
-from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
@@ -134,10 +133,6 @@ class FairSojourn:
         slowest = min(server.nic_bytes_per_s for server in instance.cluster.servers)
         move = self.restart_seconds + instance.job_array("checkpoint_bytes") / slowest
         return np.zeros(len(move)) if jobs.held is None else np.where(jobs.held.any(axis=1), move, 0.0)
-
-    def _limit(self, job: Job, forkable: bool) -> float:
-        """Largest number of copies of a job."""
-        return 1 if not (self.forks and forkable) else np.inf if job.copies is None else job.copies
 
     def _latest_starts(self, instance: Instance, jobs: Entities, finish: Floats, copies: Floats) -> Floats:
         """(n,) second until which a job may wait and still meet its fair finish."""
