@@ -146,9 +146,7 @@ def run_on_dask(
                     yield tasks[i], submit(i, 1).result()
                 except KilledWorker:
                     if killed is None:
-                        raise InvalidOption(
-                            f"is {address!r}: a task has killed each worker that ran it", "jobs"
-                        ) from None
+                        raise
                     yield tasks[i], killed(*tasks[i])
         except CancelledError:
             raise InvalidOption(f"is {address!r}: the connection to the scheduler of Dask was lost", "jobs") from None

@@ -60,7 +60,7 @@ def run_parallel(
         Dask, such as ``"tcp://HEAD:8786"``, in whose workers the tasks run.
     killed:
         Called with the arguments of a task that has killed each worker of Dask in which it was tried, for its result;
-        default: an error is raised.
+        default: the error of Dask is raised.
 
     Raises
     ------
@@ -70,7 +70,8 @@ def run_parallel(
         Dask is not installed.
     """
     if isinstance(jobs, str):
-        yield from run_on_dask(work, tasks, jobs, killed)
+        if tasks:
+            yield from run_on_dask(work, tasks, jobs, killed)
         return
     if jobs == 1:
         yield from ((task, work(*task)) for task in tasks)
