@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from left_processes import PARENTS, children
+from dask_cluster import dask_cluster
 from test_interrupted_runs import WAITS, tables
-from waiting import PATIENCE, until
+from waiting import until
 
 from hetopt import InvalidOption, dask_workers
 from hetopt.errors import MissingPackage, PolicyFailed
@@ -35,33 +32,9 @@ KILL = "__import__('os').kill(__import__('os').getpid(), 9)"
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a scheduler with two workers; Dask gives a task up when its first worker is killed."""
     pytest.importorskip("distributed", reason="dask and distributed are not installed")
-    folder = tmp_path_factory.mktemp("dask")
-    shown = folder / "scheduler.json"
-    common = ("--scheduler-file", str(shown), "--no-dashboard")
-    commands = (
-        ("scheduler", "--host", "127.0.0.1", "--port", "0", *common),
-        ("worker", "--nworkers", "2", "--nthreads", "1", "--local-directory", str(folder), *common),
-    )
-    started = []
-    for words in commands:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dask", *words],
-            env=os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"},
-            stderr=subprocess.DEVNULL,
-        )
-        started.append(process)
-        PARENTS.add(process.pid)  # a killed worker is started again at any time
-    from distributed import Client
-
-    until(shown.exists, "the scheduler is there")
-    with Client(scheduler_file=str(shown), timeout=PATIENCE, set_as_default=False) as client:
-        client.wait_for_workers(2, PATIENCE)
-        yield client.scheduler.address
-    for process in reversed(started):
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
-        until(lambda: not children(process.pid), "its workers have ended")  # noqa: B023
-        PARENTS.discard(process.pid)
+    settings = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    with dask_cluster(tmp_path_factory.mktemp("dask"), 2, settings=settings) as made:
+        yield made
 
 
 def test_every_result_comes_with_its_arguments(address: str) -> None:
