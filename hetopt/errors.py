@@ -212,6 +212,10 @@ class PolicyFailed(HetoptError, RuntimeError):
     """A policy failed in a run of an experiment, in whatever way; the cause is its error."""
 
 
+class WorkersKilled(PolicyFailed):
+    """Each process on other hosts in which a run of an experiment was tried was killed."""
+
+
 class SolverUnavailable(HetoptError, ImportError):  # type: ignore[misc]  # ImportError defines path, too
     """The solver is unknown, not installed, or has no valid licence."""
 

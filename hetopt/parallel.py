@@ -1,4 +1,4 @@
-"""Running tasks in several processes, which end together with the process that started them."""
+"""Running tasks in several processes, which end together with the process that started them, or on several hosts."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from threading import Thread, current_thread, main_thread
 from threading import enumerate as enumerate_threads
 from typing import Any, TypeVar
 
+from hetopt.dask_workers import checked_client, run_on_dask
 from hetopt.errors import InvalidOption
 
 Result = TypeVar("Result")
@@ -34,13 +35,19 @@ POLL_SECONDS = 0.5
 
 
 def run_parallel(
-    work: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], jobs: int
+    work: Callable[..., Result],
+    tasks: Sequence[tuple[Any, ...]],
+    jobs: int | str,
+    killed: Callable[..., Result] | None = None,
 ) -> Generator[tuple[tuple[Any, ...], Result]]:
-    """Yield the arguments and the result of each task, in order of completion.
+    """Yield the arguments and the result of each task, in order of completion; tasks begin in their order.
 
     Workers are new processes, which start in the current folder, leave Ctrl-C to this process and print to standard
     error. They end when a task raises an error, when the iterator is closed, and when this process ends, whatever they
     are doing.
+
+    Those of Dask (see :mod:`hetopt.dask_workers`) run before and after. A task whose worker is killed is repeated in
+    another one.
 
     Parameters
     ----------
@@ -49,14 +56,23 @@ def run_parallel(
     tasks:
         Arguments of each call.
     jobs:
-        Number of processes; -1: one per core; 1: everything runs in this process. Within
-        ``joblib.parallel_config(backend=…)`` that backend runs the tasks, e.g. Dask on several hosts.
+        Number of processes; -1: one per core; 1: everything runs in this process. Or the address of a scheduler of
+        Dask, such as ``"tcp://HEAD:8786"``, in whose workers the tasks run.
+    killed:
+        Called with the arguments of a task that has killed each worker of Dask in which it was tried, for its result;
+        default: the error of Dask is raised.
 
     Raises
     ------
     InvalidOption
-        A process was killed.
+        A process was killed, the scheduler cannot be reached, or one of its workers cannot run tasks.
+    MissingPackage
+        Dask is not installed.
     """
+    if isinstance(jobs, str):
+        if tasks:
+            yield from run_on_dask(work, tasks, jobs, killed)
+        return
     if jobs == 1:
         yield from ((task, work(*task)) for task in tasks)
         return
@@ -84,6 +100,16 @@ def run_parallel(
                 for started in _of_pools() - others:
                     started.join(END_SECONDS)  # a feeder of which the pool has lost track never ends; it is idle
             raise
+
+
+def number_of_workers(jobs: int | str) -> int:
+    """Number of processes that :func:`run_parallel` uses now; raises as it does."""
+    from joblib import effective_n_jobs
+
+    if isinstance(jobs, int):
+        return int(effective_n_jobs(jobs))
+    with checked_client(jobs) as (_, number):
+        return number
 
 
 MANAGER, FEEDER = "ExecutorManagerThread", "QueueFeederThread"

@@ -68,9 +68,9 @@ def test_imports_have_no_circle() -> None:
 
 
 LAYERS = [
-    "errors", "tolerances", "checks", "display", "plugins", "parallel", "data", "programs", "solving", "results",
-    "stages", "formulations", "checking", "auditing", "decisions", "simulation", "metrics", "prediction", "traces",
-    "registry", "experiments", "presentation", "cli", "executor",
+    "errors", "tolerances", "versions", "checks", "display", "plugins", "dask_workers", "parallel", "data", "programs",
+    "solving", "results", "stages", "formulations", "checking", "auditing", "decisions", "simulation", "metrics",
+    "prediction", "traces", "registry", "experiments", "presentation", "cli", "executor",
 ]  # fmt: skip
 """Packages and loose modules of the core, each of which imports only those before it."""
 

@@ -208,26 +208,6 @@ def test_processes_side_by_side_give_the_same(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(one.table().drop(columns=timed), two.table().drop(columns=timed))
 
 
-def test_workers_on_hosts_give_the_same(tmp_path: Path) -> None:
-    """Two workers of a Dask cluster on this machine, each a process of its own."""
-    distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
-    joblib = pytest.importorskip("joblib")
-    one, two = RunStore(tmp_path / "one"), RunStore(tmp_path / "two")
-    PAIR.run(one)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        assert len(client.scheduler_info()["workers"]) == 2
-        with joblib.parallel_config(backend="dask"):
-            outcomes = PAIR.run(two, jobs=2)
-    assert len(outcomes) == 4
-    timed = [name for name in one.table() if name.startswith("decision")]
-    pd.testing.assert_frame_equal(one.table().drop(columns=timed), two.table().drop(columns=timed))
-
-
 def test_a_system_that_cannot_run_says_why_and_others_go_on(tmp_path: Path) -> None:
     """AlloX needs jobs of one demand."""
     store = RunStore(tmp_path)

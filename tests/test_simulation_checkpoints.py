@@ -158,7 +158,7 @@ def test_the_checkpoint_of_another_simulation_is_refused(tmp_path: Path, changed
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with stopped_after(1):
         simulate(Shortest(), table_1(), checkpoint=Checkpoints(tmp_path / "state", 0.0))
-    monkeypatch.setattr("hetopt.simulation.checkpoints._versions", lambda: {"hetopt": "later"})
+    monkeypatch.setattr("hetopt.simulation.checkpoints.versions", lambda: {"hetopt": "later"})
     with pytest.raises(OtherCheckpoint, match="with other hetopt, other numpy"):
         simulate(Shortest(), table_1(), checkpoint=tmp_path / "state")
 

@@ -107,6 +107,16 @@ Plot = Annotated[
 Overwrite = Annotated[bool, Option(help="Replace an existing file.")]
 AsJson = Annotated[bool, Option("--json/--no-json", help="Print JSON instead of tables.")]
 Parallel = Annotated[int, Option("--jobs", "-j", help="Parallel processes; -1: one per core.")]
+Runners = Annotated[
+    Any,
+    Option(
+        "--jobs",
+        "-j",
+        parser=lambda jobs: int(jobs) if str(jobs).lstrip("-").isdecimal() else jobs,
+        metavar="N|ADDRESS",
+        help="Parallel processes; -1: one per core; tcp://HOST:PORT: the workers of this scheduler of Dask.",
+    ),
+]
 CheckpointEvery = Annotated[
     float,
     Option("--checkpoint-every", help="Seconds between two checkpoints, from which an interrupted run continues."),

@@ -9,8 +9,8 @@ from typer import Argument, Option
 
 from hetopt.cli.options import (
     AsJson,
-    Parallel,
     Plot,
+    Runners,
     instances_and_files,
     listed,
     policy_option,
@@ -73,7 +73,7 @@ def recommend(
     out: Annotated[Path, Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")] = Path(
         "recommended"
     ),
-    jobs: Parallel = 1,
+    jobs: Runners = 1,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:

@@ -17,7 +17,7 @@ from hetopt.checks import at_least, counted
 from hetopt.cli.options import (
     AsJson,
     CheckpointEvery,
-    Parallel,
+    Runners,
     check_interval,
     instances_and_files,
     listed,
@@ -69,7 +69,7 @@ def simulate(
     out: Annotated[Path, Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")] = Path(
         "runs"
     ),
-    jobs: Parallel = 1,
+    jobs: Runners = 1,
     count: Annotated[
         int | None, Option(help="Number of jobs to generate, or to take from the start of the trace.")
     ] = None,

@@ -22,10 +22,11 @@ from hetopt.errors import (
     InvalidOption,
     PolicyFailed,
     UnusableFile,
+    WorkersKilled,
 )
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.input_files import file_digests
-from hetopt.experiments.run_progress import ProgressCallback, ProgressFile
+from hetopt.experiments.run_progress import ProgressCallback, ProgressFile, expected_seconds
 from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import ExperimentWorkload
 from hetopt.metrics.overall import summary
@@ -144,15 +145,15 @@ class Experiment:
         """The runs that are not stored with the same settings, or were refused."""
         return [spec for spec in self.runs() if not store.has(spec.key, spec.as_settings())]
 
-    def check(self, jobs: int = 1) -> None:
+    def check(self, jobs: int | str = 1) -> None:
         """Check the systems and ``jobs`` before anything is run or written.
 
         Raises
         ------
         UnknownName, InvalidOption
-            An invalid system, or ``jobs`` is neither -1 nor a whole number >= 1.
+            An invalid system, or ``jobs`` is a number that is neither -1 nor a whole number >= 1.
         """
-        if jobs != -1:
+        if not isinstance(jobs, str) and jobs != -1:
             whole(jobs, "jobs", 1)
         for system in self.systems:
             system.build()
@@ -161,7 +162,7 @@ class Experiment:
         self,
         store: RunStore,
         *,
-        jobs: int = 1,
+        jobs: int | str = 1,
         watch: ProgressCallback | None = None,
         checkpoint_every: float = 60.0,
     ) -> list[RunRecord]:
@@ -172,7 +173,8 @@ class Experiment:
         store:
             The results; runs stored with the same settings are not repeated, unless they were refused.
         jobs:
-            As of :func:`~hetopt.parallel.run_parallel`.
+            As of :func:`~hetopt.parallel.run_parallel`. Runs in several processes begin with those that took longest
+            before, as far as the store has such ones.
         watch:
             Called with the progress of runs, at most once per second and run.
         checkpoint_every:
@@ -192,10 +194,16 @@ class Experiment:
         OtherCheckpoint
             The checkpoint of a run is one with other settings.
         PolicyFailed
-            A policy failed, e.g. made no progress; raised after all other runs are stored.
+            A policy failed, e.g. made no progress, or killed the workers of Dask; raised after all other runs are
+            stored.
+        MissingPackage
+            Dask is not installed.
         """
         self.check(jobs)
         specs = self.missing(store)
+        if jobs != 1:
+            expected = expected_seconds(store.seconds())
+            specs.sort(key=lambda spec: -(expected(spec.key) or 0.0))
         records, failed = [], []
         check_folder(store.path)
         folder = store.path.resolve()
@@ -212,7 +220,7 @@ class Experiment:
 
         tasks = [(spec, folder, checkpoint_every, report(spec.key)) for spec in specs]
         polled = nullcontext() if jobs == 1 or watch is None else _polled(files, watch)
-        with polled, closing(run_parallel(_run, tasks, jobs)) as results:
+        with polled, closing(run_parallel(_run, tasks, jobs, _killed)) as results:
             for (spec, *_), result in results:
                 record = None
                 if isinstance(result, PolicyFailed):
@@ -221,7 +229,8 @@ class Experiment:
                     record, log = result
                     store.write(record, log)
                     records.append(record)
-                Checkpoints(folder / spec.key.folder() / CHECKPOINT).remove()
+                if not isinstance(result, WorkersKilled):
+                    Checkpoints(folder / spec.key.folder() / CHECKPOINT).remove()
                 files[spec.key].remove()
                 if watch is not None:
                     watch(spec.key, record)
@@ -366,3 +375,7 @@ def _run(spec: RunSpec, store: Path, every: float, report: ProgressFunction | No
         return spec.run(report, checkpoints)
     except PolicyFailed as problem:
         return problem
+
+
+def _killed(spec: RunSpec, *_: object) -> WorkersKilled:
+    return WorkersKilled(f"{spec.key}: each worker of Dask that ran it was killed, perhaps because memory ran out")

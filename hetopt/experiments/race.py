@@ -27,6 +27,7 @@ from hetopt.experiments.run_store import RunKey, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.formulations.traits import traits_of
 from hetopt.metrics.definitions import METRICS, Metric
+from hetopt.parallel import number_of_workers
 from hetopt.plugins import POLICIES, SYSTEMS
 from hetopt.registry import make_system
 
@@ -305,7 +306,7 @@ class Race:
         whole(self.most_samples, "most_samples", 1)
         at_least(self.confidence, "confidence", 0.5, InvalidOption, below=1.0)
 
-    def run(self, store: RunStore, *, jobs: int = 1, watched: Watched = lambda _: nullcontext()) -> RaceResult:
+    def run(self, store: RunStore, *, jobs: int | str = 1, watched: Watched = lambda _: nullcontext()) -> RaceResult:
         """Run the race; runs that are stored already are not repeated.
 
         Parameters
@@ -333,7 +334,7 @@ class _Running:
 
     race: Race
     store: RunStore
-    jobs: int
+    jobs: int | str
     watched: Watched
     began: float = field(default_factory=time.monotonic)
     dropped: dict[str, Dropped] = field(default_factory=dict)
@@ -370,10 +371,8 @@ class _Running:
         """Whether another sample would end in time, if it takes as long as the last one."""
         known = self.store.seconds()
         last = [known.get(RunKey(self.race.workload.name, own.label, sample - 1), 0.0) for own in systems]
-        from joblib import effective_n_jobs
-
         spent = time.monotonic() - self.began
-        return bool(spent + max(sum(last) / effective_n_jobs(self.jobs), max(last)) <= self.race.seconds)
+        return bool(spent + max(sum(last) / max(1, number_of_workers(self.jobs)), max(last)) <= self.race.seconds)
 
     def _run_sample(self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int) -> None:
         found = self._summaries(workload, systems, sample)

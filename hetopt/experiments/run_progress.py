@@ -20,16 +20,14 @@ ProgressCallback: TypeAlias = Callable[[RunKey, SimulationProgress | RunRecord |
 class RunsProgress:
     """Progress of a number of runs, in one process or several.
 
-    The time of a run that has not begun is the mean over the done runs of the same system on the same workload; if
-    there are none, over those of the same system; then the mean of the predictions for running ones of the same system;
-    then over all done, and all running ones.
+    The time of a run that has not begun is that of :func:`expected_seconds`.
 
     Parameters
     ----------
     runs:
         The runs.
     processes:
-        Number of processes.
+        Number of processes; 0: that of the running runs.
     earlier:
         Wall-clock seconds of runs that were stored before.
     clock:
@@ -51,7 +49,7 @@ class RunsProgress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.runs = tuple(runs)
-        self.processes = max(1, min(processes, len(self.runs)))
+        self.processes = min(processes, len(self.runs))
         self.earlier = dict(earlier or {})
         self.done: dict[RunKey, float | None] = {}
         self.running: dict[RunKey, SimulationProgress] = {}
@@ -85,10 +83,7 @@ class RunsProgress:
         running = dict(self.running)
         done = {key: seconds for key, seconds in (self.earlier | self.done).items() if seconds is not None}
         begun = {key: now.seconds + now.remaining for key, now in running.items() if now.remaining is not None}
-        ways: tuple[tuple[Callable[[RunKey], object], dict[object, float]], ...] = tuple(
-            (alike, _means(known, alike))
-            for known, alike in ((done, _case), (done, _system), (begun, _system), (done, _any), (begun, _any))
-        )
+        expected = expected_seconds(done, begun)
         left = []
         for key in self.runs:
             if key in self.done:
@@ -96,11 +91,36 @@ class RunsProgress:
             now = running.get(key)
             seconds = None if now is None else now.remaining
             if seconds is None:
-                seconds = next((means[alike(key)] for alike, means in ways if alike(key) in means), None)
+                seconds = expected(key)
             if seconds is None:
                 return None
             left.append(seconds)
-        return max(sum(left) / self.processes, max(left)) if left else 0.0
+        processes = self.processes or max(1, len(running))
+        return max(sum(left) / processes, max(left)) if left else 0.0
+
+
+def expected_seconds(
+    done: Mapping[RunKey, float], begun: Mapping[RunKey, float] | None = None
+) -> Callable[[RunKey], float | None]:
+    """A function for the wall-clock seconds of a run that has not begun; None: unknown.
+
+    It is the mean over the done runs of the same system on the same workload; if there are none, over those of the same
+    system; then the mean of the predictions for running ones of the same system; then over all done, and all running
+    ones.
+
+    Parameters
+    ----------
+    done:
+        Seconds of runs that are done.
+    begun:
+        Predicted seconds of runs that have begun.
+    """
+    running = begun or {}
+    means: tuple[tuple[Callable[[RunKey], object], dict[object, float]], ...] = tuple(
+        (alike, _means(known, alike))
+        for known, alike in ((done, _case), (done, _system), (running, _system), (done, _any), (running, _any))
+    )
+    return lambda key: next((mean[alike(key)] for alike, mean in means if alike(key) in mean), None)
 
 
 def _case(key: RunKey) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from hetopt.checks import counted
 from hetopt.experiments.experiment import Experiment
 from hetopt.experiments.run_progress import ProgressCallback, RunsProgress
 from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
+from hetopt.parallel import number_of_workers
 from hetopt.presentation.console import in_words, note, shown_until_done
 from hetopt.presentation.formatting import format_duration, format_number
 from hetopt.simulation.progress import ProgressFunction, SimulationProgress
@@ -123,17 +124,20 @@ class RunsWork:
 
 
 @contextmanager
-def shown_runs(what: str, runs: Iterable[RunKey], jobs: int, earlier: Mapping[RunKey, float]) -> Iterator[RunsWork]:
+def shown_runs(
+    what: str, runs: Collection[RunKey], jobs: int | str, earlier: Mapping[RunKey, float]
+) -> Iterator[RunsWork]:
     """Show the progress of many simulations; ``jobs`` as of ``--jobs``, ``earlier`` as of ``RunsProgress``."""
-    from joblib import effective_n_jobs
-
-    work = RunsWork(what, RunsProgress(runs, effective_n_jobs(jobs), earlier))
+    workers = number_of_workers(jobs) if runs else 0
+    if runs and not workers:
+        note(f"{what}: no worker has joined {jobs} yet; runs begin when one does")
+    work = RunsWork(what, RunsProgress(runs, workers, earlier))
     with shown_until_done(work):
         yield work
 
 
 @contextmanager
-def watched_runs(what: str, experiment: Experiment, store: RunStore, jobs: int) -> Iterator[ProgressCallback]:
+def watched_runs(what: str, experiment: Experiment, store: RunStore, jobs: int | str) -> Iterator[ProgressCallback]:
     """Show the progress of the runs of an experiment that are missing in a store."""
     with shown_runs(what, [spec.key for spec in experiment.missing(store)], jobs, store.seconds()) as work:
         yield work.update

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 import pickle
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
@@ -26,12 +23,10 @@ import numpy as np
 from hetopt.checks import at_least, expect, shown
 from hetopt.data.saving import check_writable, save
 from hetopt.errors import CheckpointWarning, InvalidOption, OtherCheckpoint, UnusableFile
+from hetopt.versions import versions
 
 HEADER = b"hetopt simulation checkpoint 1 "
 """Start of the first line, which continues with JSON; the state follows."""
-
-PACKAGES = ("hetopt", "numpy", "scipy", "highspy", "pyomo")
-"""Packages whose versions may change the last digit of a result."""
 
 SPACING = 20
 """The time between two checkpoints is at least this multiple of the time that the last one took."""
@@ -112,7 +107,7 @@ class CheckpointFile:
         self._failed = False
         self._digests: Digests | None = None
         try:
-            self._digests = _versions() | {
+            self._digests = versions() | {
                 key: digest(value) for key, value in {**inputs, "settings": checkpoints.settings}.items()
             }
         except Exception as problem:  # an object of the caller, which may raise anything
@@ -197,11 +192,6 @@ def _split(content: bytes) -> tuple[Digests, bytes]:
     if header.pop("state") != sha256(state).hexdigest():
         raise ValueError("its state is incomplete")
     return header, state
-
-
-@cache
-def _versions() -> Digests:
-    return {name: version(name) for name in PACKAGES} | {"Python": platform.python_version()}
 
 
 def digest(value: object) -> str:

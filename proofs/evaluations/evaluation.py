@@ -236,7 +236,7 @@ def run_parts(
     parts: Sequence[EvaluationPart],
     out: RunStore,
     *,
-    jobs: int = 1,
+    jobs: int | str = 1,
     watch: ProgressCallback | None = None,
     checkpoint_every: float = 60.0,
 ) -> Stores:

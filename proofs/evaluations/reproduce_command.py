@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from hetopt.checks import counted, lookup, whole
-from hetopt.cli.options import AsJson, CheckpointEvery, Parallel, check_interval, listed
+from hetopt.cli.options import AsJson, CheckpointEvery, Runners, check_interval, listed
 from hetopt.errors import InvalidOption
 from hetopt.presentation import console
 
@@ -57,7 +57,7 @@ def reproduce(
         list[str] | None, Option(help="Only these parts, see --list; separated by commas, or repeatable.")
     ] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="Folder of results; default: reproduce-PAPER.")] = None,
-    jobs: Parallel = 1,
+    jobs: Runners = 1,
     checkpoint_every: CheckpointEvery = 60.0,
     listing: Annotated[bool, Option("--list/--no-list", help="List the parts, without running them.")] = False,
     maps: Annotated[
