@@ -135,18 +135,18 @@ def _packing_rows(instance: InstanceData) -> Iterator[tuple[tuple[Any, ...], lis
 
 def _packings(table: pd.DataFrame, types: list[str]) -> list[Packing]:
     rows = {name: _present(parts) for name, parts, _ in table_rows(table, "packings", types, ())}
-    made_of, packings = set[Any](), list[Packing]()
+    seen, packings = set[Any](), list[Packing]()
     for name, parts in rows.items():
         if not isinstance(name, tuple) or len(name) != 3:
             raise InvalidInstance(f"must have the index {', '.join(INDEX['packings'])}").in_table("packings", name)
         model, other, gpus = name
-        if name in made_of:
+        if name in seen:
             continue
         beside = rows.get((other, model, gpus), {})
         if beside.keys() != parts.keys():
             problem = f"has other GPU types than the row of {other!r} beside {model!r}; give both rows of two models"
             raise InvalidInstance(problem).in_table("packings", name)
-        made_of |= {name, (other, model, gpus)}
+        seen |= {name, (other, model, gpus)}
         both = {t: (part, beside[t]) for t, part in parts.items()}
         size = made("packings", name, count, gpus, "gpus")
         packings.append(made("packings", name, Packing, (model, other), both, size or None))
