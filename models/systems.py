@@ -24,6 +24,8 @@ from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
 from hetopt.models.gavel.centred import Centred, FinishTimeFairness
 from hetopt.models.queues import FIFO
+from hetopt.models.tesserae import Tesserae
+from hetopt.models.tesserae import tesserae_ftf as tesserae_ftf_policy
 from hetopt.plugins import PLACERS
 from hetopt.solving.options import DEFAULT, Options
 
@@ -60,6 +62,11 @@ def gavel(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float 
     return _gavel(Centred(replace(gavel_policies.max_min_fairness(), kind="jobs")), round_seconds, allocation_seconds)
 
 
+def gavel_packing(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
+    """Gavel with space sharing: max-min fairness over jobs that run alone or in pairs on the same GPUs."""
+    return _gavel(gavel_policies.max_min_packing(), round_seconds, allocation_seconds)
+
+
 def gavel_water_filling(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
     """Gavel with water filling: the least ratio, then the next, and so on."""
     return _gavel(gavel_policies.WaterFilling(kind="jobs"), round_seconds, allocation_seconds)
@@ -89,6 +96,23 @@ def gavel_fifo(round_seconds: float = GAVEL_ROUND_SECONDS) -> System:
     As in Gavel's code, without shares; its linear program is :func:`hetopt.models.gavel.gavel_policies.fifo`.
     """
     return System(FIFO(round_seconds, moves=True), placer=MoreWorkersFirst(sticky=True))
+
+
+# Tesserae does not print the length of a round; Gavel's is taken, with which it is compared.
+
+
+def tesserae(round_seconds: float = GAVEL_ROUND_SECONDS, least: float = 1.0, placer: str = "matching") -> System:
+    """Tesserae-T: Tiresias' order, waiting jobs packed beside running ones, and few migrations, by matchings.
+
+    ``least``: pairs must have a larger sum of normalised throughputs; ``placer`` is the name of a registered placer.
+    """
+    return System(Tesserae(least=least, round_seconds=round_seconds), placer=PLACERS.make(placer))
+
+
+def tesserae_ftf(round_seconds: float = GAVEL_ROUND_SECONDS, least: float = 1.0, placer: str = "matching") -> System:
+    """Tesserae-FTF: as Tesserae-T, with the jobs of the worst finish-time fairness first."""
+    policy = replace(tesserae_ftf_policy(), least=least, round_seconds=round_seconds)
+    return System(policy, placer=PLACERS.make(placer))
 
 
 # Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs

@@ -21,6 +21,7 @@ from hetopt.formulations.traits import Traits
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import GPUPool, can_run, fastest_type, running_gangs, type_capacities, type_plan
+from hetopt.models.queues.job_orders import PreemptiveQueuePolicy
 from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
 from hetopt.tolerances import INTEGRAL
@@ -107,8 +108,8 @@ class Themis:
             See :func:`~hetopt.data.instance.present_entities`; the time is before that of the state.
         """
         jobs = present_entities(instance, "jobs", "Themis")
-        now = self._advanced(jobs, state)
-        rho = self._rho(jobs, now)
+        now = self.advanced(jobs, state)
+        rho = self.rho_of(jobs, now)
         order = np.lexsort((instance.job_array("arrival"), -rho[:, -1]))
         order = order[can_run(jobs)[order]]
         pool = GPUPool(type_capacities(jobs), {})
@@ -128,9 +129,10 @@ class Themis:
         Infinite on types that cannot run the gang; 0 for jobs that are finished or that no GPU type can run now.
         """
         jobs = present_entities(instance, "jobs", "Themis")
-        return self._rho(jobs, self._advanced(jobs, state))
+        return self.rho_of(jobs, self.advanced(jobs, state))
 
-    def _rho(self, jobs: Entities, now: ThemisState) -> Floats:
+    def rho_of(self, jobs: Entities, now: ThemisState) -> Floats:
+        """As :meth:`rho`, with the state of now."""
         instance = jobs.source
         since = instance.time - np.array([now.seen[name] for name in jobs.names])
         crowd = np.array([now.crowd[name] for name in jobs.names])
@@ -141,7 +143,8 @@ class Themis:
             rho = finish_seconds(jobs, self.round_seconds) / alone[:, None]
         return np.where(can_run(jobs)[:, None], rho, 0.0)
 
-    def _advanced(self, jobs: Entities, state: ThemisState | None) -> ThemisState:
+    def advanced(self, jobs: Entities, state: ThemisState | None) -> ThemisState:
+        """The state at the time of the instance of ``jobs``."""
         instance = jobs.source
         state = ThemisState(instance.time) if state is None else expect(ThemisState, state, "state", InvalidOption)
         passed = elapsed_since(instance, state.time) * state.present
@@ -181,3 +184,20 @@ def finish_seconds(jobs: Entities, lease: float) -> Floats:
         seconds = elapsed + np.where(speed * lease >= work, work / speed, longer)
     seconds[:, :-1][~jobs.allowed] = np.inf
     return seconds
+
+
+@dataclass(frozen=True)
+class FinishTimeQueue(PreemptiveQueuePolicy):
+    """The job with the worst finish-time fairness first: Themis' estimate of rho without GPUs, without its auction.
+
+    Running jobs stay where they are unless jobs ahead of them need their GPUs.
+    """
+
+    round_seconds: float | None = ROUND_SECONDS
+    moves: bool = False
+
+    def ranked(self, jobs: Entities, state: ThemisState | None) -> tuple[Floats, ThemisState]:
+        """Minus rho, and the state of :class:`Themis`."""
+        themis = Themis(round_seconds=self.round_seconds or ROUND_SECONDS)
+        now = themis.advanced(jobs, state)
+        return -themis.rho_of(jobs, now)[:, -1], now
