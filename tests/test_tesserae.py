@@ -168,7 +168,7 @@ PACKING = {
 
 
 @pytest.mark.parametrize("name", PACKING)
-@settings(max_examples=examples(12, 100))
+@settings(max_examples=examples(6, 100))
 @given(instance=packable(job_instances(jobs=(2, 7), most_gpus=4, most_demand=2, arrivals=True)))
 def test_no_waiting_gang_fits_on_idle_gpus(name: str, instance: Instance) -> None:
     for one in decisions(PACKING[name], instance, most=25):

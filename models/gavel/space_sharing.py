@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -114,4 +114,5 @@ class SpaceSharing(ArrayComponent):
 
 def with_space_sharing(formulation: Formulation) -> Formulation:
     """``formulation`` with :class:`SpaceSharing` in place of its time rows."""
-    return formulation.without("time_fraction") + SpaceSharing()
+    title = formulation.title and f"{formulation.title} with space sharing"
+    return replace(formulation.without("time_fraction") + SpaceSharing(), title=title)
