@@ -25,11 +25,11 @@ from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
 
 OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
-OF_JOBS |= {"gavel-shortest-job-first", "isolated"}
-IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
+OF_JOBS |= {"gavel-packing", "gavel-shortest-job-first", "isolated"}
+IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "hadar", "tesserae"))}
 IN_TURN |= {name for name in policy_names() if POLICIES.factory(name).__module__.startswith("hetopt.models.queues")}
 """They solve no program, and A-SRPT starts no job at first: tests/test_asrpt.py, tests/test_hadar_policy.py,
-tests/test_queues.py."""
+tests/test_queues.py, tests/test_tesserae.py."""
 KEPT = {"oef-cooperative", "oef-noncooperative", "efficiency-only", "gavel-total-throughput", "ceei"}
 KEPT |= {"gavel-mean-completion-time", "fft", "allox"}
 """Policies whose objective has no 1/n, so that it is the same without entities that can use no GPU."""

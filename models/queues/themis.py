@@ -108,8 +108,8 @@ class Themis:
             See :func:`~hetopt.data.instance.present_entities`; the time is before that of the state.
         """
         jobs = present_entities(instance, "jobs", "Themis")
-        now = self.advanced(jobs, state)
-        rho = self.rho_of(jobs, now)
+        now = self._advanced(jobs, state)
+        rho = self._rho(jobs, now)
         order = np.lexsort((instance.job_array("arrival"), -rho[:, -1]))
         order = order[can_run(jobs)[order]]
         pool = GPUPool(type_capacities(jobs), {})
@@ -129,10 +129,9 @@ class Themis:
         Infinite on types that cannot run the gang; 0 for jobs that are finished or that no GPU type can run now.
         """
         jobs = present_entities(instance, "jobs", "Themis")
-        return self.rho_of(jobs, self.advanced(jobs, state))
+        return self._rho(jobs, self._advanced(jobs, state))
 
-    def rho_of(self, jobs: Entities, now: ThemisState) -> Floats:
-        """As :meth:`rho`, with the state of now."""
+    def _rho(self, jobs: Entities, now: ThemisState) -> Floats:
         instance = jobs.source
         since = instance.time - np.array([now.seen[name] for name in jobs.names])
         crowd = np.array([now.crowd[name] for name in jobs.names])
@@ -143,8 +142,7 @@ class Themis:
             rho = finish_seconds(jobs, self.round_seconds) / alone[:, None]
         return np.where(can_run(jobs)[:, None], rho, 0.0)
 
-    def advanced(self, jobs: Entities, state: ThemisState | None) -> ThemisState:
-        """The state at the time of the instance of ``jobs``."""
+    def _advanced(self, jobs: Entities, state: ThemisState | None) -> ThemisState:
         instance = jobs.source
         state = ThemisState(instance.time) if state is None else expect(ThemisState, state, "state", InvalidOption)
         passed = elapsed_since(instance, state.time) * state.present
@@ -199,5 +197,5 @@ class FinishTimeQueue(PreemptiveQueuePolicy):
     def ranked(self, jobs: Entities, state: ThemisState | None) -> tuple[Floats, ThemisState]:
         """Minus rho, and the state of :class:`Themis`."""
         themis = Themis(round_seconds=self.round_seconds or ROUND_SECONDS)
-        now = themis.advanced(jobs, state)
-        return -themis.rho_of(jobs, now)[:, -1], now
+        now = themis._advanced(jobs, state)
+        return -themis._rho(jobs, now)[:, -1], now
