@@ -29,6 +29,8 @@ from hetopt.models.shockwave.shockwave_components import ROUND_SECONDS as SHOCKW
 from hetopt.models.shockwave.shockwave_policy import OPTIONS as SHOCKWAVE_OPTIONS
 from hetopt.models.sia import Sia
 from hetopt.models.sia.sia_policy import ROUND_SECONDS as SIA_ROUND_SECONDS
+from hetopt.models.tesserae import Tesserae
+from hetopt.models.tesserae import tesserae_ftf as tesserae_ftf_policy
 from hetopt.plugins import PLACERS
 from hetopt.solving.options import DEFAULT, Options
 
@@ -63,6 +65,11 @@ def _gavel(policy: Policy, round_seconds: float, allocation_seconds: float, fill
 def gavel(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
     """Gavel: max-min fairness over jobs, with rounds by priority."""
     return _gavel(Centred(replace(gavel_policies.max_min_fairness(), kind="jobs")), round_seconds, allocation_seconds)
+
+
+def gavel_packing(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
+    """Gavel with space sharing: max-min fairness over jobs that run alone or in pairs on the same GPUs."""
+    return _gavel(gavel_policies.max_min_packing(), round_seconds, allocation_seconds)
 
 
 def gavel_water_filling(round_seconds: float = GAVEL_ROUND_SECONDS, allocation_seconds: float = 0.0) -> System:
@@ -106,6 +113,23 @@ def shockwave(
     """Shockwave; its public code places jobs as that of Gavel, from which it derives."""
     policy = Shockwave(round_seconds, window_rounds, makespan_weight=makespan_weight, power=power, options=options)
     return System(policy, placer=MoreWorkersFirst(sticky=True))
+
+
+# Tesserae does not print the length of a round; Gavel's is taken, with which it is compared.
+
+
+def tesserae(round_seconds: float = GAVEL_ROUND_SECONDS, least: float = 1.0, placer: str = "matching") -> System:
+    """Tesserae-T: Tiresias' order, waiting jobs packed beside running ones, and few migrations, by matchings.
+
+    ``least``: pairs must have a larger sum of normalised throughputs; ``placer`` is the name of a registered placer.
+    """
+    return System(Tesserae(least=least, round_seconds=round_seconds), placer=PLACERS.make(placer))
+
+
+def tesserae_ftf(round_seconds: float = GAVEL_ROUND_SECONDS, least: float = 1.0, placer: str = "matching") -> System:
+    """Tesserae-FTF: as Tesserae-T, with the jobs of the worst finish-time fairness first."""
+    policy = replace(tesserae_ftf_policy(), least=least, round_seconds=round_seconds)
+    return System(policy, placer=PLACERS.make(placer))
 
 
 # Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs

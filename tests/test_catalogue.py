@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import pickle
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -15,10 +18,12 @@ from hypothesis import strategies as st
 from refused import refused
 
 from hetopt import Cluster, HetoptError, InvalidInstance, InvalidOption, UnknownName, instances
+from hetopt.data.packing import Packing, packing_table
 from hetopt.errors import UnusableFile
 from hetopt.traces.catalogue import Catalogue, TrainedModel, read_catalogue, write_catalogue
 from hetopt.traces.fft_generator import FAMILIES
 from hetopt.traces.gavel_generator import JOB_TYPES, ON_SEVERAL_GPUS
+from hetopt.traces.gavel_packings import MEDIANS, TYPES
 from hetopt.traces.paper_models import CATALOGUES, FFT, GAVEL, LAMBDA, OEF, STATE, find_catalogue
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -47,6 +52,54 @@ def test_gavels_speeds_are_the_measured_medians() -> None:
     assert len(table) == 7
     for name, model in GAVEL.items():
         assert dict(model.speed) == {t: table[name.partition(" (")[0]][t] for t in GAVEL.types}
+
+
+def test_gavels_packings_are_the_measured_medians() -> None:
+    """By plain loops: a median over the pairs of batch sizes that ran, where more than half of them did."""
+    alone = {
+        (row["job_type"], gpu): float(row[gpu])
+        for row in rows("throughput", "gavel_throughputs.csv")
+        if row["scale_factor"] == "1"
+        for gpu in ("k80", "p100", "v100")
+    }
+    parts: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    with gzip.open(DATA / "throughput" / "gavel_colocated.csv.gz", "rt") as file:
+        for row in csv.DictReader(file):
+            types = row["job_type_1"], row["job_type_2"]
+            if row["scale_factor_1"] == row["scale_factor_2"] == "1" and (types[0], row["gpu"]) in alone:
+                one, other = (float(row[f"steps_per_s_{i}"]) / alone[types[i - 1], row["gpu"]] for i in (1, 2))
+                networks = [name.partition(" (")[0] for name in types]
+                parts.setdefault((*networks, row["gpu"].upper()), []).append((one, other))  # type: ignore[arg-type]
+            elif row["scale_factor_1"] != "1":
+                assert row["steps_per_s_1"] == row["steps_per_s_2"] == "0.0"
+    expected = {}
+    for (first, second, gpu), own in parts.items():
+        ran = [pair for pair in own if min(pair) > 0]
+        if len(ran) > len(own) / 2:
+            expected[first, second, gpu] = tuple(round(median(column), 2) for column in zip(*ran, strict=True))
+    found = {
+        (*key, gpu): own
+        for (first, second), measured in MEDIANS.items()
+        for gpu, pair in zip(TYPES, measured, strict=True)
+        if pair is not None
+        for key, own in (((first, second), pair), ((second, first), pair[::-1]))
+    }
+    assert found == expected
+
+
+def test_packings_of_catalogues_are_those_of_their_networks() -> None:
+    table = packing_table(GAVEL.packings, GAVEL.types)
+    assert len(GAVEL.packings) == 26 * 27 // 2
+    assert table["LM (batch size 5)", "ResNet-18 (batch size 16)", 1].parts["V100"] == (0.71, 1.0)
+    assert "K80" not in table["ResNet-50 (batch size 16)", "CycleGAN", 1].parts
+    assert packing_table(CATALOGUES["hadar"].packings, GAVEL.types)["LM", "ResNet-18", 1].parts["V100"] == (0.71, 1.0)
+    models = ["LM (batch size 5)", "CycleGAN", "ResNet-50 (batch size 16)"]
+    few = GAVEL.packings_of(models, ["K80"])
+    assert {one.models for one in few} <= {(a, b) for a in models for b in models}
+    assert len(few) == 4  # without the two of ResNet-50 that did not run on K80
+    assert {t for one in few for t in one.parts} == {"K80"}
+    with refused(InvalidInstance, "packings", "'BERT'"):
+        Catalogue("c", GAVEL.models, packings=(Packing(("BERT", "LM (batch size 5)"), {"K80": (1, 1)}),))
 
 
 def test_ffts_measured_speeds_are_derived_as_those_of_lab36() -> None:
@@ -253,7 +306,7 @@ def test_catalogues_come_back_from_files(known: Catalogue, tmp_path: Path) -> No
     write_catalogue(known, tmp_path / f"{known.name}.csv")
     found = find_catalogue(str(tmp_path / f"{known.name}.csv"))
     assert (found.name, found.reference, set(found.types)) == (known.name, known.reference, set(known.types))
-    assert found.models == known.models
+    assert found.models == tuple(replace(model, goodput=None) for model in known.models)
     with pytest.raises(UnusableFile, match="exists already"):
         write_catalogue(known, tmp_path / f"{known.name}.csv")
 

@@ -197,7 +197,7 @@ def test_pace_and_restarts_of_a_schedule_by_hand() -> None:
     empty = pd.DataFrame()
     log = hetopt.Log(empty, spans, empty, empty, empty, 4.0)
     assert relative_pace(log, instance) == 17 / 25
-    assert restarts(log).to_dict() == {"mean": 4.0, "total": 4.0}
+    assert restarts(log, instance).to_dict() == {"mean": 4.0, "total": 4.0}
 
 
 # -- the frame and the command

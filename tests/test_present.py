@@ -25,8 +25,8 @@ TENANTS = Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
 BOTH = TENANTS.replace(jobs=JOBS.jobs)
 OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
-OF_JOBS |= {"gavel-shortest-job-first", "isolated", "shockwave"}
-OF_JOBS |= {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
+OF_JOBS |= {"fair-sojourn", "gavel-packing", "gavel-shortest-job-first", "isolated", "shockwave", "sia"}
+OF_JOBS |= {name for name in policy_names() if name.startswith(("asrpt", "hadar", "tesserae"))}
 OF_JOBS |= {name for name in policy_names() if POLICIES.factory(name).__module__.startswith("hetopt.models.queues")}
 
 

@@ -18,7 +18,7 @@ from hetopt.experiments.experiment import SystemVariant
 from hetopt.experiments.race import Compared, Race, RaceResult, all_systems, metric_of_aim
 from hetopt.experiments.run_store import RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
-from hetopt.presentation.recommendation import draw, one_more_table, sentences, standings_table
+from hetopt.presentation.recommendation import draw, one_more_table, ranking_table, sentences
 
 JCT, JAIN = metric_of_aim("jct"), metric_of_aim("tenants")
 
@@ -98,7 +98,7 @@ def test_the_answer_in_words_and_pictures(tmp_path: Path) -> None:
     words = list(sentences(result))
     assert words[0].endswith("; with 95 % confidence the best of 2 systems is fifo or srtf")
     assert any("with one more" in text for text in words)
-    table = standings_table(result)
+    table = ranking_table(result)
     assert [row[0].text for row in table.rows] == ["fifo", "srtf", "allox"]
     assert table.rows[2][-1].text.startswith("AlloX needs")
     assert len(one_more_table(result).rows) == 3
@@ -170,12 +170,12 @@ def test_the_command_prints_the_answer(tmp_path: Path, run: Callable[..., tuple[
     found = json.loads(printed)
     assert found["left"] == ["srtf", "fifo"]
     assert set(found["one_more"]) == {"jct", "deadlines"}
-    assert 0 <= found["standings"]["deadlines"]["fifo"]["mean"] <= 1
+    assert 0 <= found["ranking"]["deadlines"]["fifo"]["mean"] <= 1
     assert (tmp_path / "p.svg").exists()
 
 
-def test_a_result_without_dropped_systems_has_a_standing_for_each() -> None:
+def test_a_result_without_dropped_systems_has_a_rank_for_each() -> None:
     values = {"jct": pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 2.5]})}
-    table = RaceResult(values, {}, 0.9, 1, 0.0).standings("jct")
+    table = RaceResult(values, {}, 0.9, 1, 0.0).ranking("jct")
     assert table["samples"].tolist() == [2, 2]
     assert table.index.tolist() == ["a", "b"]

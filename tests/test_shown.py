@@ -13,7 +13,8 @@ import pytest
 from effort import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from stated import check_stated
+from packings import packable, parts_by_hand
+from stated import Elsewhere, check_stated
 
 import hetopt
 from hetopt.data.entities import Entities, Kind
@@ -50,6 +51,7 @@ TENANTS = {
 }
 JOBS = {
     "makespan": gavel.makespan(),
+    "space sharing": gavel.max_min_packing(),
     "FIFO": gavel.fifo(),
     "SJF": gavel.shortest_job_first(),
     "finish-time fairness": gavel.finish_time_fairness(),
@@ -108,6 +110,10 @@ def numbers_of(formulation: Formulation, entities: Entities) -> dict[str, Any]:
             left = {e: data["W_left"][e] / data["u"][e] if data["u"][e] else np.inf for e in E}
             by = {e: jobs_of[e].arrival for e in E} if part.order == "arrival" else left
             data["o"] = {e: place for place, e in enumerate(sorted(E, key=lambda e: by[e]))}
+        if isinstance(part, gavel.SpaceSharing):
+            kept = parts_by_hand(entities.source).items()
+            parts = {(p[at], *p, k): own[at] for p, of in kept for k, own in of.items() for at in (0, 1)}
+            data |= {"P": [pair for pair, _ in kept], "s": Elsewhere(parts)}
         if isinstance(part, fft.Compensation):
             data["rho"] = {e: part.rho.get(e, 0.0) for e in E}
         if isinstance(part, fft.Switching):
@@ -181,6 +187,7 @@ def cases(draw: st.DrawFn, kind: Kind) -> hetopt.Instance:
     else:
         instance = draw(job_instances(jobs=(1, 4), zeros=True, arrivals=True, round_seconds=ROUND))
         instance = weighted(instance, draw(st.lists(ratios(1, 4), min_size=4, max_size=4)))
+        instance = draw(packable(st.just(instance)))
     return draw(with_held(instance)) if draw(st.booleans()) else instance
 
 

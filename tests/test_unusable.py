@@ -25,11 +25,11 @@ from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
 
 OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
-OF_JOBS |= {"gavel-shortest-job-first", "isolated", "shockwave"}
-IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
+OF_JOBS |= {"gavel-packing", "gavel-shortest-job-first", "isolated", "shockwave", "sia"}
+IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "fair-sojourn", "hadar", "tesserae"))}
 IN_TURN |= {name for name in policy_names() if POLICIES.factory(name).__module__.startswith("hetopt.models.queues")}
-"""They solve no program, and A-SRPT starts no job at first: tests/test_asrpt.py, tests/test_hadar_policy.py,
-tests/test_queues.py."""
+"""They solve no program, and A-SRPT starts no job at first: tests/test_asrpt.py, tests/test_fair_sojourn.py,
+tests/test_hadar_policy.py, tests/test_queues.py, tests/test_tesserae.py."""
 KEPT = {"oef-cooperative", "oef-noncooperative", "efficiency-only", "gavel-total-throughput", "ceei"}
 KEPT |= {"gavel-mean-completion-time", "fft", "allox"}
 """Policies whose objective has no 1/n, so that it is the same without entities that can use no GPU."""
@@ -104,7 +104,7 @@ def test_where_no_tenant_can_use_anything_all_get_nothing(policy: str) -> None:
 def test_where_no_job_can_use_anything_all_get_nothing(policy: str) -> None:
     x, value = solved(policy, NO_JOB)
     assert not x.any()
-    assert value == 0
+    assert value == pytest.approx(-1.1 * len(NO_JOB.jobs) if policy == "sia" else 0)  # its penalty of waiting jobs
 
 
 @pytest.mark.parametrize("policy", sorted(policy_names()))

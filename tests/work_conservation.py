@@ -40,6 +40,7 @@ def decisions(system: System, instance: Instance, most: int = 60) -> Iterator[De
     done = dict.fromkeys(instance.job, 0.0)
     held: dict[str, Any] = {}
     placed: dict[str, Any] = {}
+    packed: set[str] = set()
     now = min(job.arrival for job in instance.jobs)
     for _ in range(most):
         present = [job for job in instance.jobs if job.arrival <= now and job.work - done[job.name] > WORK * job.work]
@@ -55,7 +56,9 @@ def decisions(system: System, instance: Instance, most: int = 60) -> Iterator[De
             time=now,
             done={name: done[name] for name in names if done[name]},
             placed={name: own for name, own in placed.items() if name in names},
-            held={name: own for name, own in held.items() if name in names and not placed.get(name)},
+            held={
+                name: own for name, own in held.items() if name in names and (name in packed or not placed.get(name))
+            },
         )
         decision, state = steps(there, state)
         yield decision
@@ -70,9 +73,10 @@ def decisions(system: System, instance: Instance, most: int = 60) -> Iterator[De
             done[job.name] = min(job.work, done[job.name] + rate[job.name] * (soon - now))
         types = decision.entities.types
         held = {
-            name: {t: int(n) for t, n in zip(types, row, strict=True) if n}
+            name: {t: n for t, n in zip(types, row, strict=True) if n}
             for name, row in zip(decision.entities.names, decision.gpus.tolist(), strict=True)
         }
         hosts = {} if decision.placement is None else decision.placement.hosts
         placed = {name: {s: dict(own) for s, own in hosts[name].items()} for name in hosts if any(held[name].values())}
+        packed = {name for pair in decision.packed.items() for name in pair}
         now = soon

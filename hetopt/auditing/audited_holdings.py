@@ -130,7 +130,7 @@ def holdings(
     InvalidInstance
         The result is for other entities or GPU types, or contains NaN.
     InvalidPlan
-        A plan that gives a job's gang several GPU types at once, or runs it in copies.
+        A plan that gives a job's gang several GPU types at once, or runs it in copies; jobs that share GPUs.
     InvalidOption
         Unknown level; ``exact`` for an allocation that has no exact shares; ``demand_limited`` for whole tenants.
     """
@@ -159,7 +159,13 @@ def holdings(
 
 
 def _check_one_type_per_gang(result: Result) -> None:
-    """Refuse plans in which a gang is on several types at once or runs in copies."""
+    """Refuse plans in which a gang is on several types at once or runs in copies, and results with shared GPUs."""
+    pairs: Any = result.packed if isinstance(result, Plan) else ()
+    for first, second in result.together.index if isinstance(result, Allocation) else pairs:
+        raise InvalidPlan(
+            f"jobs {first!r} and {second!r} share GPUs; audits value GPUs for a gang that has them for itself, and "
+            "would judge this result wrongly"
+        )
     if not isinstance(result, Plan) or result.placement is None:
         return
     for name, hosts in result.placement.hosts.items():

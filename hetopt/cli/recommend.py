@@ -88,7 +88,7 @@ def recommend(
     from hetopt.experiments.race import Race, all_systems
     from hetopt.experiments.run_store import RunStore
     from hetopt.experiments.trace_workload import TraceWorkload
-    from hetopt.presentation.recommendation import draw, one_more_table, sentences, standings_table
+    from hetopt.presentation.recommendation import draw, one_more_table, ranking_table, sentences
     from hetopt.presentation.simulation_progress import watched_runs
     from hetopt.presentation.terminal_tables import print_text, show
 
@@ -116,7 +116,7 @@ def recommend(
     if as_json:
         console.print_json(result.as_dict())
     else:
-        show(standings_table(result, title))
+        show(ranking_table(result, title))
         if result.more:
             show(one_more_table(result), meaning=False)
         for text in sentences(result):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hetopt.data.array_types import Floats, Numbers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance_data import InstanceData, column, tenant_entity_names
+from hetopt.data.pairs import Pairs, packable_pairs
 from hetopt.data.rationals import simple_fractions
 from hetopt.data.workload import Job, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, Item
@@ -115,6 +116,11 @@ class Entities:
     def allowed(self) -> NDArray[np.bool_]:
         """(n, k) True where the entity can run."""
         return np.asarray(self.speed > 0)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The pairs of jobs that may share their GPUs, see :func:`~hetopt.data.pairs.packable_pairs`."""
+        return packable_pairs(self.source, self.allowed, self.types)
 
     @cached_property
     def position(self) -> dict[str, int]:

@@ -47,6 +47,9 @@ class Instance(InstanceData):
         Job -> server -> GPU type -> GPUs: where it runs now.
     name, source:
         The name of the instance, and the source of its numbers.
+    packings:
+        How fast jobs of two models run on the same GPUs; jobs of other models never share GPUs. A job that shares its
+        GPUs now holds half of each of those on which it is placed.
 
     Raises
     ------

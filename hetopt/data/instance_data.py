@@ -14,11 +14,12 @@ from typing import Any, Self
 import numpy as np
 
 from hetopt import checks
-from hetopt.checks import FrozenDict, boolean, count, known, mapping, members, number, shown, unique
+from hetopt.checks import FrozenDict, boolean, count, is_real, known, mapping, members, number, shown, unique
 from hetopt.data.array_types import Floats
 from hetopt.data.capacity import type_parts
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import Placed
+from hetopt.data.packing import Packing, PackingTable, packing_table
 from hetopt.data.workload import Job, JobType, Tenant, slowest, warn_of_scale
 from hetopt.errors import InvalidInstance, Item, KeyPath
 from hetopt.tolerances import EQUAL
@@ -37,6 +38,7 @@ class InstanceData:
     placed: Placed = field(default_factory=dict)
     name: str = ""
     source: str = ""
+    packings: tuple[Packing, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Cluster):
@@ -55,10 +57,13 @@ class InstanceData:
         unique((*tenant_entity_names(self), *(j.name for j in self.jobs)), "tenant or job")
         check_speeds(self)
         self._check_jobs()
+        object.__setattr__(self, "packings", members(self.packings, Packing, "packings"))
+        _ = self.packing_table  # rejects unknown GPU types and packings that occur twice
         jobs, tenants = {j.name: j for j in self.jobs}, tenant_entity_names(self)
         object.__setattr__(self, "done", check_done(self.done, jobs))
-        object.__setattr__(self, "placed", check_placed(self.placed, jobs, self.cluster))
-        object.__setattr__(self, "held", check_held(self.held, tenants, jobs, self.cluster, self.placed))
+        object.__setattr__(self, "placed", check_placed(self.placed, jobs, self.cluster, self.halved))
+        held = check_held(self.held, tenants, jobs, self.cluster, self.placed, self.halved)
+        object.__setattr__(self, "held", held)
 
     def _check_jobs(self) -> None:
         job_types = {t.name: {job_type.name for job_type in t.job_types} for t in self.tenants}
@@ -73,6 +78,23 @@ class InstanceData:
                     f"is {job.demand} GPUs, but the cluster has {total}; it could never run",
                     ("jobs", Item(job.name), "demand"),
                 )
+
+    @cached_property
+    def halved(self) -> frozenset[str]:
+        """Jobs that hold half of their gang's GPUs, as they share them; only jobs of models with a packing do."""
+        if not (self.packings and isinstance(self.held, Mapping)):
+            return frozenset()
+        models, found = {model for one in self.packings for model in one.models}, set[str]()
+        for job in self.jobs:
+            gpus = self.held.get(job.name) if job.model in models else None
+            if isinstance(gpus, Mapping) and sum(n for n in gpus.values() if is_real(type(n))) == job.demand / 2:
+                found.add(job.name)
+        return frozenset(found)
+
+    @cached_property
+    def packing_table(self) -> PackingTable:
+        """The packings by their models."""
+        return packing_table(self.packings, self.cluster.type_names)
 
     @classmethod
     def trusted(cls, fields: Mapping[str, Any], job: Mapping[str, Job], job_arrays: Mapping[str, Floats]) -> Self:
@@ -197,11 +219,17 @@ def column(items: Sequence[Any], attribute: str) -> Floats:
 
 
 def check_held(
-    value: Any, tenants: Collection[str], jobs: Collection[str], cluster: Cluster, placed: Placed
+    value: Any,
+    tenants: Collection[str],
+    jobs: Collection[str],
+    cluster: Cluster,
+    placed: Placed,
+    halved: Collection[str] = (),
 ) -> Mapping[str, Mapping[str, float]]:
     """Entity -> GPU type -> GPUs >= 0, of each kind of entity no more than there are.
 
-    ``tenants`` are the names of tenants or of their job types. Jobs hold the GPUs on which they are ``placed``.
+    ``tenants`` are the names of tenants or of their job types. Jobs hold the GPUs on which they are ``placed``; those
+    in ``halved`` share them, and hold half of each.
     """
     names = {*tenants, *jobs}
     result: dict[str, FrozenDict[str, float]] = {}
@@ -210,7 +238,8 @@ def check_held(
         known(entity, names, "held", "tenant or job")
         row = {known(t, cluster.type_names, key, "GPU type"): n for t, n in mapping(gpus, key).items()}
         result[entity] = FrozenDict({t: number(n, (*key, Item(t))) for t, n in row.items()})
-    for job, there in _by_type(placed).items():
+    for job, gpus_there in _by_type(placed).items():
+        there = {t: n / 2 for t, n in gpus_there.items()} if job in halved else gpus_there
         given = result.setdefault(job, FrozenDict(there))
         if {t: n for t, n in given.items() if n} != there:
             raise InvalidInstance(
@@ -249,10 +278,13 @@ def check_done(value: Any, jobs: Collection[str]) -> Mapping[str, float]:
     return FrozenDict({known(j, jobs, "done", "job"): number(w, ("done", Item(j))) for j, w in rows})
 
 
-def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Placed:
-    """Job -> server -> GPU type -> whole GPUs: whole gangs only, and no server over its capacity."""
+def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster, halved: Collection[str] = ()) -> Placed:
+    """Job -> server -> GPU type -> whole GPUs: whole gangs only, and no server over its capacity.
+
+    Jobs in ``halved`` share their GPUs, and count half of each.
+    """
     result: dict[str, FrozenDict[str, FrozenDict[str, int]]] = {}
-    used: Counter[tuple[str, str]] = Counter()
+    used: Counter[tuple[str, str]] = Counter()  # in halves of GPUs
     for job, hosts in mapping(value, "placed").items():
         known(job, jobs, "placed", "job")
         rows: dict[str, FrozenDict[str, int]] = {}
@@ -262,11 +294,11 @@ def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Place
             rows[server] = FrozenDict({t: count(n, (*key, Item(t))) for t, n in mapping(gpus, key).items()})
             for t, n in rows[server].items():
                 known(t, cluster.type_names, key, "GPU type")
-                used[server, t] += n
+                used[server, t] += n if job in halved else 2 * n
         result[job] = FrozenDict(rows)
     for (server, t), n in used.items():
-        if n > (there := cluster.by_name[server].gpus.get(t, 0)):
-            raise InvalidInstance(f"puts jobs on {n} {t} of server {server!r}; it has {there}", "placed")
+        if n > 2 * (there := cluster.by_name[server].gpus.get(t, 0)):
+            raise InvalidInstance(f"puts jobs on {n / 2:g} {t} of server {server!r}; it has {there}", "placed")
     for job, by_type in _by_type(result).items():
         demand = jobs[job].demand
         forked = all(sum(gpus.values()) in (0, demand) for gpus in result[job].values())

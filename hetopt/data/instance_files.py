@@ -18,6 +18,7 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.documents import DocumentError
 from hetopt.data.file_values import Part
 from hetopt.data.instance_data import InstanceData, warn_of_scales
+from hetopt.data.packing import Packing
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
 from hetopt.data.standard_input import STANDARD_INPUT, read_bytes
@@ -92,15 +93,16 @@ def to_instance(document: Any, make: Callable[..., Made]) -> Made:
     cluster = _cluster(part.cluster)
     tenants, jobs = _rows(part.tenants, ("tenants",), _tenant), _rows(part.jobs, ("jobs",), _job)
     rest = {key: getattr(part, key) for key in ("time", "held", "done", "placed", "name", "source")}
+    packings = [_packing(one, i) for i, one in enumerate(part.packings)]
     try:
-        return make(cluster, tenants=tenants, jobs=jobs, **rest)
+        return make(cluster, tenants=tenants, jobs=jobs, packings=packings, **rest)
     except InvalidInstance as problem:
         raise DocumentError(problem, _position(problem.path, part)) from None
 
 
 def _position(path: KeyPath, part: schema.InstancePart) -> KeyPath:
-    """Position of a tenant's or job's value in the document, which lists them; other paths are unchanged."""
-    if len(path) < 2 or path[0] not in ("tenants", "jobs"):
+    """Position of a tenant's, job's or packing's value in the document, which lists them; others are unchanged."""
+    if len(path) < 2 or path[0] not in ("tenants", "jobs", "packings"):
         return path
     names = [row.name for row in getattr(part, str(path[0]))]
     return (path[0], names.index(path[1]), *path[2:])
@@ -217,6 +219,12 @@ def _job(part: schema.JobPart) -> Job:
         "phases": tuple(Phase(**dict(one)) for one in part.phases),
     }
     return Job(**{**dict(part), **made})
+
+
+def _packing(part: schema.PackingPart, i: int) -> Packing:
+    with _at("packings", i):
+        first, second = part.models
+        return Packing((first, second), {t: (own[0], own[1]) for t, own in part.parts.items()}, part.gpus)
 
 
 Plain = dict[str, Any]

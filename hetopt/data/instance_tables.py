@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -17,6 +17,7 @@ from hetopt.checks import choices, count, known
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.file_values import to_number
 from hetopt.data.instance_data import STATE_FIELDS, InstanceData, warn_of_scales
+from hetopt.data.packing import Packing
 from hetopt.data.saving import check_folder, check_free, save
 from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Phase, Stage, Tenant
 from hetopt.errors import InvalidInstance, Item, KeyPath, UnusableFile
@@ -34,6 +35,7 @@ INDEX = {
     "held": ("name",),
     "done": ("job",),
     "placed": ("job", "server"),
+    "packings": ("model", "other", "gpus"),
     "instance": ("name",),
 }
 """Table -> index columns in a CSV file; ``job_type`` may be absent."""
@@ -107,7 +109,7 @@ ABOUT = ("time", "source")
 
 
 def state_tables(instance: InstanceData, types: list[str]) -> dict[str, pd.DataFrame]:
-    """``stages``, ``sizes``, ``phases``, ``held``, ``done``, ``placed``, ``instance``, see ``tables.tables``."""
+    """``stages``, ``sizes``, ``phases``, ``held``, ``done``, ``placed``, ``packings``, ``instance``; see `tables`."""
     parts: dict[str, list[tuple[tuple[Any, ...], list[Any]]]] = {
         key: [
             ((job.name, i), [getattr(part, f) for f in fields])
@@ -136,8 +138,37 @@ def state_tables(instance: InstanceData, types: list[str]) -> dict[str, pd.DataF
         "held": _indexed("held", held, types),
         "done": _indexed("done", [((job,), [work]) for job, work in instance.done.items()], ["work"]),
         "placed": _indexed("placed", placed, types),
+        "packings": _indexed("packings", list(_packing_rows(instance)), types),
         "instance": _indexed("instance", about if any([instance.name, instance.time, instance.source]) else [], ABOUT),
     }
+
+
+def _packing_rows(instance: InstanceData) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
+    """For each order of two models the parts of the first; 0 GPUs stand for gangs of any size."""
+    for packing in instance.packings:
+        for one in [packing, packing.reversed()][: len(set(packing.models))]:
+            parts = [one.parts[t][0] if t in one.parts else None for t in instance.cluster.type_names]
+            yield (*one.models, one.gpus or 0), parts
+
+
+def _packings(table: pd.DataFrame, types: list[str]) -> list[Packing]:
+    rows = {name: _present(parts) for name, parts, _ in table_rows(table, "packings", types, ())}
+    seen, packings = set[Any](), list[Packing]()
+    for name, parts in rows.items():
+        if not isinstance(name, tuple) or len(name) != 3:
+            raise InvalidInstance(f"must have the index {', '.join(INDEX['packings'])}").in_table("packings", name)
+        model, other, gpus = name
+        if name in seen:
+            continue
+        beside = rows.get((other, model, gpus), {})
+        if beside.keys() != parts.keys():
+            problem = f"has other GPU types than the row of {other!r} beside {model!r}; give both rows of two models"
+            raise InvalidInstance(problem).in_table("packings", name)
+        seen |= {name, (other, model, gpus)}
+        both = {t: (part, beside[t]) for t, part in parts.items()}
+        size = made("packings", name, count, gpus, "gpus")
+        packings.append(made("packings", name, Packing, (model, other), both, size or None))
+    return packings
 
 
 def _indexed(key: str, rows: list[tuple[tuple[Any, ...], list[Any]]], columns: Iterable[str]) -> pd.DataFrame:
@@ -202,6 +233,8 @@ def state_fields(state: dict[str, Any], types: list[str]) -> dict[str, Any]:
             for name, gpus, _ in table_rows(table, key, types, ()):
                 job, server = _pair(name, key)
                 fields[key].setdefault(job, {})[server] = _present(gpus)
+        elif key == "packings":
+            fields[key] = _packings(table, types)
         else:
             raise InvalidInstance(f"there is no table {key!r}; {choices(key, INDEX)}")
     return fields | plain
@@ -254,8 +287,10 @@ def tables(instance: InstanceData) -> dict[str, pd.DataFrame]:
         ``stages``: index (job, stage from 1), the fields of :class:`hetopt.Stage`. ``sizes``: index (job, GPUs of the
         gang), a column per GPU type (work per second), columns ``batch_size.<type>``. ``phases``: index (job, phase
         from 1), the fields of :class:`hetopt.Phase`. ``held``: index name, a column per GPU type (GPUs). ``done``:
-        index job, work. ``placed``: index (job, server), a column per GPU type (GPUs). ``instance``: one row, index
-        name; time (seconds), source.
+        index job, work. ``placed``: index (job, server), a column per GPU type (GPUs). ``packings``: index (model,
+        other, gpus), 0 GPUs for gangs of any size; a column per GPU type: the part of its isolated rate that a job of
+        the model keeps beside one of the other, empty where they cannot share; a row for each order of two models.
+        ``instance``: one row, index name; time (seconds), source.
 
     Raises
     ------
@@ -307,8 +342,8 @@ def from_tables(
     any_scale:
         Do not warn of speedups that are relative to something other than the slowest GPU type.
     state:
-        ``held``, ``done``, ``placed`` and ``instance`` as :func:`tables` makes them, or fields of
-        :class:`hetopt.Instance`: held, done and placed as mappings, time, name, source.
+        ``held``, ``done``, ``placed``, ``packings`` and ``instance`` as :func:`tables` makes them, or fields of
+        :class:`hetopt.Instance`: held, done and placed as mappings, packings, time, name, source.
 
     Raises
     ------

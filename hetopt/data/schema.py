@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S
-from hetopt.data.file_values import Amount, Count, Name, Natural, Part, Positive, Speeds, Weight
+from hetopt.data.file_values import Amount, Count, Name, Natural, Part, Positive, Speeds, Weight, wrong
 from hetopt.data.workload import Parallelism
 
 SCHEMA = "hetopt/instance/1"
@@ -203,6 +203,31 @@ class JobPart(DescribedPart):
     """Sizes of its gang other than ``demand``, if it is elastic."""
 
 
+def _two(value: Any) -> Any:
+    if not isinstance(value, list) or len(value) != 2:
+        raise wrong("a list of two, of the first and of the second model")
+    return value
+
+
+TWO: Any = BeforeValidator(_two), Field(json_schema_extra={"minItems": 2, "maxItems": 2})
+
+
+class PackingPart(DescribedPart):
+    """How fast jobs of two models run while they share their GPUs."""
+
+    models: Annotated[list[Name], *TWO]
+    """The two models; they may be the same."""
+    parts: dict[Name, Annotated[list[Positive], *TWO]]
+    """GPU type -> parts of their isolated rates, at most 1, that a job of the first and one of the second keep."""
+    gpus: Natural | None = None
+    """Size of the gangs for which this holds; leave it out for any."""
+
+    @property
+    def name(self) -> str:
+        """As of :class:`~hetopt.data.packing.Packing`."""
+        return " + ".join(self.models)
+
+
 class InstancePart(DescribedPart):
     """An instance file of hetopt: a cluster, its tenants and jobs, and its state now."""
 
@@ -222,6 +247,8 @@ class InstancePart(DescribedPart):
     """Job -> work done so far, in the unit of its ``work``."""
     placed: dict[Name, dict[Name, dict[Name, Count]]] = Field(default_factory=dict)
     """Job -> server -> GPU type -> GPUs where it runs now."""
+    packings: list[PackingPart] = Field(default_factory=list)
+    """How fast jobs of two models run on the same GPUs."""
     expected: dict[Name, Any] = Field(default_factory=dict)
     """Claims of a paper or a proof about this instance; read by ``hetopt.instances``, ignored by solvers."""
 

@@ -90,7 +90,7 @@ class TenantsGPUsInUse:
 
     tenant: str
     share: float
-    gpus: Mapping[str, int]
+    gpus: Mapping[str, float]
     used: int
     demand: int
     types: tuple[str, ...] = ()
@@ -102,9 +102,9 @@ class TenantsGPUsInUse:
         return f"{self.tenant} has a share of {self.share:.4g} GPUs and gets {gpus} in this round{used}; {need}"
 
 
-def _listed(gpus: Mapping[str, int]) -> list[str]:
+def _listed(gpus: Mapping[str, float]) -> list[str]:
     """GPUs by type, such as ``4 T4``."""
-    return [f"{n} {t}" for t, n in gpus.items()]
+    return [f"{n:g} {t}" for t, n in gpus.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,8 @@ class FirstRound:
     def rows(self) -> list[tuple[str, list[str], list[str]]]:
         """(job that runs, GPUs such as ``4 T4``, servers such as ``t4-0: 3``), in the order of the instance.
 
-        For a forked job, servers with the work of their copies until the next decision.
+        For a forked job, servers with the work of their copies until the next decision. Jobs that share their GPUs name
+        each other.
         """
         rows = []
         for name, gpus in zip(self.decision.entities.names, self.decision.gpus, strict=True):
@@ -148,6 +149,8 @@ class FirstRound:
                 servers = list(hosts) if len(hosts) == 1 else [f"{s}: {sum(n.values())}" for s, n in hosts.items()]
                 if name in self.copies:
                     servers = [f"{s}: work {self.copies[name][s]:.4g}" for s in hosts]
+                if name in self.decision.packed:
+                    servers = [f"{server}, with {self.decision.packed[name]}" for server in servers]
                 rows.append((name, _listed(self._gpus(gpus)), servers))
         return rows
 
@@ -159,9 +162,10 @@ class FirstRound:
         names = [self.decision.entities.names[i] for i in idle]
         return {name: refused.get(name) or self._reason(name) for name in names}
 
-    def _gpus(self, row: Floats) -> dict[str, int]:
-        """GPU type -> whole GPUs, types without GPUs left out."""
-        return {t: int(n) for t, n in zip(self.decision.entities.types, row, strict=True) if n}
+    def _gpus(self, row: Floats) -> dict[str, float]:
+        """GPU type -> GPUs, types without GPUs left out; whole, or halves of those that two jobs share."""
+        pairs = zip(self.decision.entities.types, row.tolist(), strict=True)
+        return {t: int(n) if n.is_integer() else n for t, n in pairs if n}
 
     def _reason(self, name: str) -> WaitReason:
         if self.plan.entities.kind == "tenants":
@@ -195,7 +199,8 @@ class FirstRound:
     def as_dict(self) -> dict[str, Any]:
         """Plain data: job -> GPUs, servers and work per second; jobs that wait, with reasons; losses of each step.
 
-        For a forked job also ``copies``: server -> work of the copy there until the next decision.
+        For a forked job also ``copies``: server -> work of the copy there until the next decision; for jobs that share
+        their GPUs ``with``: the other.
         """
         entities = self.decision.entities
         jobs = {
@@ -204,6 +209,7 @@ class FirstRound:
                 "servers": {server: dict(gpus) for server, gpus in self.hosts[name].items()},
                 "rate": float(rate),
                 **({"copies": dict(self.copies[name])} if name in self.copies else {}),
+                **({"with": self.decision.packed[name]} if name in self.decision.packed else {}),
             }
             for name, row, rate in zip(entities.names, self.decision.gpus, self.decision.rate, strict=True)
             if row.any()

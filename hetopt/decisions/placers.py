@@ -243,6 +243,8 @@ class PlannedGPUs(NamedTuple):
 class PlacementRun:
     """One run of a placer over the jobs of a plan, type by type.
 
+    Two jobs that share their GPUs are placed as one gang, that of the first; it stays where either of them is.
+
     Parameters
     ----------
     whole:
@@ -266,25 +268,39 @@ class PlacementRun:
         self.choose, self.whole, self.cluster = choose, whole, instance.cluster
         self.placed = dict(instance.placed.items())
         names, types, jobs = plan.entities.names, plan.entities.types, instance.job
-        x = np.rint(plan.x).astype(int)
+        x = np.rint(plan.gangs).astype(int)
         rows, columns = np.nonzero(x)
+        self.packed = dict(plan.packed)
         self.planned: list[PlannedGPUs] = []
         for i, k, n in zip(rows.tolist(), columns.tolist(), x[rows, columns].tolist(), strict=True):
-            there, t, before = self.placed.get(names[i], NOWHERE), types[k], NOWHERE
-            if there:
-                before = {server: m for server, gpus in there.items() if (m := gpus.get(t, 0))}
-            stays = bool(before) and sum(before.values()) == n
+            t = types[k]
+            before, stays = self._before(names[i], t, n)
+            if not stays and names[i] in self.packed:
+                other, stays = self._before(self.packed[names[i]], t, n)
+                before = other if stays else before
             self.planned.append(PlannedGPUs(jobs[names[i]], t, n, before, stays))
         self.free = {t: FreeGPUs(self.cluster.seats[t]) for t in types}
         self.hosts: dict[str, dict[str, Mapping[str, int]]] = {}  # job -> GPU type -> server -> GPUs
         self.waiting: dict[str, WaitReason] = {}
         self._fewest_servers: dict[tuple[str, int], int] = {}
 
+    def _before(self, name: str, gpu_type: str, gpus: int) -> tuple[Mapping[str, int], bool]:
+        """Present seats of a job on the type, and whether they are as many as it is to have."""
+        there, before = self.placed.get(name, NOWHERE), NOWHERE
+        if there:
+            before = {server: m for server, own in there.items() if (m := own.get(gpu_type, 0))}
+        return before, bool(before) and sum(before.values()) == gpus
+
+    def _is_free(self, one: PlannedGPUs) -> bool:
+        """Whether no job that shared the present seats of ``one`` has kept them."""
+        free = self.free[one.gpu_type]
+        return all(n <= free[server] for server, n in one.before.items())
+
     def run(self, rank: Callable[[Job, int], tuple[int, ...]], sticky: bool, consolidate: bool) -> Placement:
         """Keep the servers of jobs that stay, pack the others in the order of ``rank``, consolidate."""
         spread, others = list[PlannedGPUs](), list[PlannedGPUs]()
         for one in self.planned:
-            if not (sticky and one.stays):
+            if not (sticky and one.stays and self._is_free(one)):
                 others.append(one)
                 continue
             self._take(one.job.name, one.gpu_type, one.before)
@@ -349,6 +365,11 @@ class PlacementRun:
             if len(seats) > 1 and (more := len(seats) - self._fewest(one.gpu_type, one.gpus)):
                 extra[name] = extra.get(name, 0) + more
         hosts = {job: by_server(seats) for job, seats in self.hosts.items() if seats}
+        for first, second in self.packed.items():
+            if first in self.waiting:
+                self.waiting[second] = self.waiting[first]
+            elif first in hosts:
+                hosts[second] = hosts[first]
         given_up = {"split": len(extra), "extra_servers": sum(extra.values()), "moved": len(moved)}
         return Placement(hosts, self.waiting, {**given_up, "waiting": len(self.waiting)})
 

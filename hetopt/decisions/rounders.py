@@ -493,6 +493,8 @@ class WholeJobs:
         entities = allocation.entities
         if entities.kind != "jobs":
             raise InvalidOption("WholeJobs rounds shares of jobs; for shares of tenants use hetopt.WholeGPUs")
+        if allocation.packed is not None:
+            raise InvalidOption("WholeJobs rounds shares of jobs that run alone; for those of pairs use ByPriority")
         names = keys(entities, instance)
         deficit = read_ledger(state, names, entities.types) + to_ticks(allocation.x)
         x = heaviest_packing(entities, entities.gpus(deficit / TICKS), Options(time_limit=self.time_limit))
@@ -542,8 +544,40 @@ RESET_SECONDS = 1920.0
 
 
 @dataclass(frozen=True, eq=False)
+class Queued:
+    """What an allocation shares time among: its n jobs alone, then its p pairs of jobs that share their GPUs.
+
+    Attributes
+    ----------
+    names:
+        n + p names of jobs, or of both jobs of a pair.
+    first, second:
+        (n + p,) positions of the jobs; for a job alone, both are the same.
+    share:
+        (n + p, k) part of the time on each GPU type.
+    """
+
+    names: tuple[str | tuple[str, str], ...]
+    first: Positions
+    second: Positions
+    share: Floats
+
+    @classmethod
+    def of(cls, allocation: Allocation) -> Queued:
+        """Those of ``allocation``."""
+        names, packed = allocation.entities.names, allocation.packed
+        jobs = np.arange(len(names))
+        if packed is None:
+            return cls(names, jobs, jobs, allocation.x)
+        first, second = packed.pairs.T
+        pairs = zip([names[i] for i in first], [names[j] for j in second], strict=True)
+        share = np.concatenate([packed.alone, packed.together])
+        return cls((*names, *pairs), np.concatenate([jobs, first]), np.concatenate([jobs, second]), share)
+
+
+@dataclass(frozen=True, eq=False)
 class Received:
-    """State of :class:`ByPriority`: the shares, and the rounds that each job has received.
+    """State of :class:`ByPriority`: the shares, and the rounds that each job and pair has received.
 
     Attributes
     ----------
@@ -552,11 +586,11 @@ class Received:
     reset:
         Second since which rounds are counted.
     rounds:
-        (n, k) rounds that each job has run on each type since then.
+        (n + p, k) rounds that each of its jobs and pairs (:class:`Queued`) has run on each type since then.
     due:
-        (n, k) rounds that it should have run by its shares.
+        (n + p, k) rounds that it should have run by its shares.
     owed:
-        (n, k) ``due - rounds`` of all earlier counts.
+        (n + p, k) ``due - rounds`` of all earlier counts.
     """
 
     allocation: Allocation
@@ -568,17 +602,18 @@ class Received:
     @classmethod
     def first(cls, allocation: Allocation, now: float) -> Received:
         """The state before the first round."""
-        return cls(allocation, now, *(np.zeros(allocation.entities.shape) for _ in range(3)))
+        return cls(allocation, now, *(np.zeros(Queued.of(allocation).share.shape) for _ in range(3)))
 
     def under(self, allocation: Allocation, now: float, reset_seconds: float) -> Received:
         """The state under new shares; the count restarts ``reset_seconds`` after the last time at the earliest.
 
-        Jobs that are gone lose their counts, and new ones have none. If the GPU types are others, all counts are lost.
+        Jobs and pairs that are gone lose their counts, and new ones have none. If the GPU types are others, all counts
+        are lost.
         """
-        before, after = self.allocation.entities, allocation.entities
-        if before.types != after.types:
+        if self.allocation.entities.types != allocation.entities.types:
             return self.first(allocation, now)
-        rows = [before.position.get(name, -1) for name in after.names]
+        position = {name: row for row, name in enumerate(Queued.of(self.allocation).names)}
+        rows = [position.get(name, -1) for name in Queued.of(allocation).names]
 
         def kept(counts: Floats) -> Floats:
             return np.vstack([counts, np.zeros(counts.shape[1])])[rows]
@@ -596,6 +631,9 @@ class ByPriority:
     last reset. Ties go to the job that earlier counts owe more, then to the larger share, then to the earlier job. In
     that order each job whose gang fits gets a type, and at most one. Jobs that the allocation does not have wait for
     the next one. :class:`WholeJobs` is the exact counterpart.
+
+    Where the allocation has pairs of jobs that share their GPUs, a pair queues like a job; it runs if neither of its
+    jobs does yet.
 
     Parameters
     ----------
@@ -647,30 +685,34 @@ class ByPriority:
             state = Received.first(allocation, instance.time)
         elif state.allocation is not allocation:
             state = state.under(allocation, instance.time, self.reset_seconds)
-        jobs = instance.entities("jobs")
-        row, job, gpu_type = self._order(state, jobs)
-        chosen = _greedy(job, gpu_type, jobs)
+        jobs, queued = instance.entities("jobs"), Queued.of(allocation)
+        row, first, second, gpu_type = self._order(state, queued, jobs)
+        chosen = _greedy(first, second, gpu_type, jobs)
         gpus, rounds = np.zeros(jobs.shape), state.rounds.copy()
-        gpus[job[chosen], gpu_type[chosen]] = jobs.demand[job[chosen]]
+        for job in (first, second):  # each gets half, a job alone twice
+            gpus[job[chosen], gpu_type[chosen]] += jobs.demand[job[chosen]] / 2
         rounds[row[chosen], gpu_type[chosen]] += 1
         idle = float(jobs.capacity.sum() - gpus.sum())
-        plan = Plan(jobs, read_only(gpus), None, {"idle": idle}, allocation.certificate)
-        return plan, replace(state, rounds=rounds, due=state.due + allocation.x)
+        pairs = tuple((jobs.names[first[i]], jobs.names[second[i]]) for i in chosen if first[i] != second[i])
+        plan = Plan(jobs, read_only(gpus), None, {"idle": idle}, allocation.certificate, packed=pairs)
+        return plan, replace(state, rounds=rounds, due=state.due + queued.share)
 
-    def _order(self, state: Received, jobs: Entities) -> tuple[Positions, Positions, Positions]:
-        """Pairs of a job and a GPU type, in the order of their priorities: row in the allocation, job, type."""
-        row, job = _rows_of(state.allocation.entities, jobs)
-        share, can_run = state.allocation.x[row], jobs.allowed[job]
-        pair, gpu_type = np.nonzero(can_run if self.fill else can_run & (share > 0))
-        share, row, job = share[pair, gpu_type], row[pair], job[pair]
+    def _order(
+        self, state: Received, queued: Queued, jobs: Entities
+    ) -> tuple[Positions, Positions, Positions, Positions]:
+        """Jobs or pairs with a GPU type, in the order of their priorities: row in ``queued``, both jobs, type."""
+        row, first, second = _present(queued, state.allocation.entities, jobs)
+        share, can_run = queued.share[row], jobs.allowed[first] & jobs.allowed[second]
+        one, gpu_type = np.nonzero(can_run & ((share > 0) | (self.fill & (first == second))[:, None]))
+        share, row, first, second = share[one, gpu_type], row[one], first[one], second[one]
         received = self.prior + state.rounds[row, gpu_type]
         priority = np.where(share > 0, np.inf, 0.0)
         np.divide(share, received, out=priority, where=received > 0)
-        ranks = [gpu_type, job, -share, -state.owed[row, gpu_type], -priority]
+        ranks = [gpu_type, second, first, -share, -state.owed[row, gpu_type], -priority]
         if self.per_type:
             ranks.append(self._queue(jobs)[gpu_type])
         order = np.lexsort(ranks)
-        return row[order], job[order], gpu_type[order]
+        return row[order], first[order], second[order], gpu_type[order]
 
     def _queue(self, jobs: Entities) -> Positions:
         """(k,) place of each type's queue."""
@@ -682,25 +724,25 @@ class ByPriority:
         return np.argsort(np.argsort(-speed, kind="stable"))
 
 
-def _rows_of(before: Entities, now: Entities) -> tuple[Positions, Positions]:
-    """Rows of ``before`` whose jobs are still there, and their positions in ``now``."""
+def _present(queued: Queued, before: Entities, now: Entities) -> tuple[Positions, Positions, Positions]:
+    """Rows of ``queued`` whose jobs, of ``before``, are still there, and the positions of both in ``now``."""
     if before.names == now.names:
-        same = np.arange(len(now.names))
-        return same, same
-    known = [i for i, name in enumerate(now.names) if name in before.position]
-    row = [before.position[now.names[i]] for i in known]
-    return np.array(row, dtype=np.intp), np.array(known, dtype=np.intp)
+        return np.arange(len(queued.names)), queued.first, queued.second
+    at = np.array([now.position.get(name, -1) for name in before.names], dtype=np.intp)
+    first, second = at[queued.first], at[queued.second]
+    row = np.flatnonzero((first >= 0) & (second >= 0))
+    return row, first[row], second[row]
 
 
-def _greedy(job: Positions, gpu_type: Positions, entities: Entities) -> list[int]:
-    """Positions of the pairs that run: in order, each that fits and whose job does not run yet."""
+def _greedy(first: Positions, second: Positions, gpu_type: Positions, entities: Entities) -> list[int]:
+    """Positions of those that run: in order, each that fits and neither of whose jobs runs yet."""
     free, taken, chosen = entities.capacity.tolist(), set[int](), []
-    left = sum(free)
-    for i, (j, k, need) in enumerate(zip(job.tolist(), gpu_type.tolist(), entities.demand[job].tolist(), strict=True)):
-        if need <= free[k] and j not in taken:
-            free[k] -= need
-            left -= need
-            taken.add(j)
+    left, need = sum(free), entities.demand[first].tolist()
+    for i, (j, other, k, gpus) in enumerate(zip(first.tolist(), second.tolist(), gpu_type.tolist(), need, strict=True)):
+        if gpus <= free[k] and j not in taken and other not in taken:
+            free[k] -= gpus
+            left -= gpus
+            taken |= {j, other}
             chosen.append(i)
             if left <= 0:
                 break
@@ -713,12 +755,13 @@ class ByKind:
 
     Parameters
     ----------
-    tenants, jobs:
-        The rounders.
+    tenants, jobs, pairs:
+        The rounders; ``pairs``: for jobs that share GPUs in pairs.
     """
 
     tenants: Rounder = field(default_factory=WholeGPUs)
     jobs: Rounder = field(default_factory=WholeJobs)
+    pairs: Rounder = field(default_factory=ByPriority)
 
     @property
     def traits(self) -> Traits:
@@ -727,7 +770,8 @@ class ByKind:
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan by the rounder for the allocation's kind."""
-        rounder = self.tenants if allocation.entities.kind == "tenants" else self.jobs
+        of_jobs = self.jobs if allocation.packed is None else self.pairs
+        rounder = self.tenants if allocation.entities.kind == "tenants" else of_jobs
         return rounder(allocation, instance, state)
 
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.checks import at_least, check_no_classes, check_round_seconds, counted
+from hetopt.checks import FrozenDict, at_least, check_no_classes, check_round_seconds, counted
 from hetopt.data.array_types import Floats
 from hetopt.data.capacity import type_parts, unused_parts
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
 from hetopt.data.instance import Instance
+from hetopt.data.packing import parts_of
 from hetopt.data.workload import Job
 from hetopt.decisions.online import OnlinePolicy
 from hetopt.decisions.placers import Placer
@@ -28,7 +29,7 @@ from hetopt.decisions.selection import LongestStarved, Selection
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.formulations.policies import Policy, call_policy, check_policy
 from hetopt.formulations.traits import Traits, traits_of
-from hetopt.results.allocation import Allocation, Placement, Plan
+from hetopt.results.allocation import Allocation, Placement, Plan, in_halves
 from hetopt.stages.speed_models import SpeedModel, StageSpeeds
 from hetopt.tolerances import EQUAL, FEASIBILITY, INTEGRAL
 
@@ -93,6 +94,8 @@ class Decision:
         The jobs' plan behind it; None where the decision is fluid.
     moves:
         Whether it may move a job: False once it was made for jobs that were placed as it places them.
+    packed:
+        Job -> the job with which it shares its GPUs, in both directions. Each has half of each of these GPUs.
     """
 
     entities: Entities
@@ -105,6 +108,7 @@ class Decision:
     estimated: Mapping[str, float] | None = None
     plan: Plan | None = field(default=None, repr=False)
     moves: bool = True
+    packed: Mapping[str, str] = field(default_factory=dict)
 
     def same_gpus(self, other: Decision | None) -> bool:
         """Whether ``other`` gives the same jobs the same GPUs because it repeats this decision, or the reverse."""
@@ -186,8 +190,9 @@ class DecisionSteps:
         if last is not None and same_plan and not last.moves:
             return _repeated(last, plan, estimated), states
         dispatch = plan.placement.dispatch if plan.placement is not None else {}
-        check_whole_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
-        decision = self._placed(plan, instance, estimated)
+        parts = packed_parts(plan, instance) if plan.packed else {}
+        check_whole_gangs(plan.entities, plan.gangs, {name: len(work) for name, work in dispatch.items()})
+        decision = self._placed(plan, instance, estimated, parts)
         if last is not None and same_plan:
             decision = replace(decision, moves=not _same_places(last.placement, decision.placement))
         return decision, states
@@ -203,8 +208,10 @@ class DecisionSteps:
             )
         return Plan(result.entities, np.rint(gpus), certificate=result.certificate), state
 
-    def _placed(self, plan: Plan, instance: Instance, estimated: Mapping[str, float] | None) -> Decision:
-        x, given_up, placement = np.rint(plan.x), dict(plan.given_up), plan.placement
+    def _placed(
+        self, plan: Plan, instance: Instance, estimated: Mapping[str, float] | None, parts: Mapping[str, float]
+    ) -> Decision:
+        x, given_up, placement = in_halves(plan.x), dict(plan.given_up), plan.placement
         if placement is None and self.placer is not None:
             placement = self.placer(plan, instance)
         if placement is not None:
@@ -220,15 +227,20 @@ class DecisionSteps:
                 check_replicas(instance.job[name], placement.hosts.get(name, {}), replicas)
                 at = plan.entities.position[name]
                 rate[at] = rate_of(instance.job[name], placement.hosts[name], replicas) if x[at].any() else 0.0
+        for name, part in parts.items():
+            rate[plan.entities.position[name]] *= part
         copies = {} if placement is None else _copies(plan.entities, placement)
         for name, own in copies.items():
             rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
-        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, estimated, plan)
+        packed = {name: other for pair in plan.packed for name, other in (pair, pair[::-1])}
+        return Decision(
+            plan.entities, x, rate, placement, given_up, plan.wake, copies, estimated, plan, packed=FrozenDict(packed)
+        )
 
 
 def _same_plan(last: Decision, plan: Plan) -> bool:
     """Whether the same jobs get the same GPUs at the same speeds; servers that a policy has chosen may differ."""
-    if last.plan is None or plan.placement is not None:
+    if last.plan is None or plan.placement is not None or last.plan.packed != plan.packed:
         return False
     before, now = last.entities, plan.entities
     pairs = (last.plan.x, plan.x), (before.task_speed, now.task_speed)
@@ -273,6 +285,8 @@ def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[JobCopy, ..
 def _fluid(result: Allocation) -> Decision:
     if result.entities.kind != "jobs":
         raise InvalidOption("fluid=True runs shares of jobs as rates; this policy shares among tenants: give rounds")
+    if result.packed is not None:
+        raise InvalidOption("fluid=True runs shares of jobs as rates; jobs that share GPUs in pairs need rounds")
     gpus = result.gpu_array
     check_capacity(result.entities, gpus)
     time = result.x.sum(axis=1)
@@ -341,6 +355,35 @@ def check_whole_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int
         raise InvalidPlan(f"the plan gives job {entities.names[e]!r} {counted(float(total[e]), 'GPU')}; {right}")
 
 
+def packed_parts(plan: Plan, instance: Instance) -> dict[str, float]:
+    """Job -> part of its isolated rate that it keeps, for the jobs that share their GPUs.
+
+    Raises
+    ------
+    InvalidPlan
+        Two jobs that share GPUs have different ones, are not halves of one gang, or have no packing for their type.
+    """
+    jobs, parts = plan.entities, dict[str, float]()
+    for first, second in plan.packed:
+        rows = plan.x[[jobs.position[first], jobs.position[second]]]
+        one, other = instance.job[first], instance.job[second]
+        types = np.flatnonzero(rows[0]).tolist()
+        if not np.array_equal(*rows) or len(types) != 1 or one.demand != other.demand:
+            raise InvalidPlan(
+                f"the plan packs jobs {first!r} and {second!r}; both must have gangs of one size, and half of each GPU "
+                "of one gang on one type"
+            )
+        (t,) = (jobs.types[k] for k in types)
+        own = parts_of(instance.packing_table, one.model, other.model, one.demand).get(t)
+        if own is None:
+            raise InvalidPlan(
+                f"the plan packs jobs {first!r} and {second!r} on {t!r}; the instance has no packing of their models, "
+                f"{one.model!r} and {other.model!r}, for gangs of {one.demand} on this type"
+            )
+        parts |= {first: own[0], second: own[1]}
+    return parts
+
+
 def check_replicas(job: Job, hosts: Hosts, replicas: Mapping[str, Sequence[int]]) -> None:
     """Raise :class:`InvalidPlan` unless all replicas of the job's stages are placed, and use exactly its GPUs.
 
@@ -380,8 +423,16 @@ def _without(gpus: Floats, waiting: Collection[str], jobs: Entities) -> Floats:
 
 
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
-    """Raise :class:`InvalidPlan` unless every planned job is placed as planned or waits, and no server is overused."""
+    """Raise :class:`InvalidPlan` unless every planned job is placed as planned or waits, and no server is overused.
+
+    Jobs that share GPUs must be on the same ones, or both wait.
+    """
     jobs, used = plan.entities, dict[tuple[str, str], int]()
+    counted_once = {second for _, second in plan.packed}
+    for first, second in plan.packed:
+        where = [(placement.hosts.get(name), name in placement.waiting) for name in (first, second)]
+        if where[0] != where[1]:
+            raise InvalidPlan(f"jobs {first!r} and {second!r} share their GPUs, but are placed on different ones")
     for named in (placement.hosts.keys(), placement.replicas.keys()):
         if not named <= jobs.position.keys():
             raise InvalidPlan(
@@ -390,6 +441,8 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
     types, cells, numbers = {t: k for k, t in enumerate(jobs.types)}, list[int](), list[int]()
     for name, hosts in placement.hosts.items():
         row = jobs.position[name] * len(types)
+        if name in counted_once:
+            continue
         for server, gpus in hosts.items():
             for t, n in gpus.items():
                 if n < 0:
@@ -402,11 +455,11 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
                     cells.append(row + types[t])
                     numbers.append(n)
     on_servers = np.bincount(np.array(cells, dtype=np.intp), numbers, jobs.speed.size).reshape(jobs.shape)
-    planned = _without(plan.x, placement.waiting, jobs)
+    planned = _without(plan.gangs, placement.waiting, jobs)
     for e, k in () if np.array_equal(on_servers, planned) else np.argwhere(on_servers != planned)[:1].tolist():
         raise InvalidPlan(
             f"job {jobs.names[e]!r} is placed on {counted(float(on_servers[e, k]), 'GPU')} of {jobs.types[k]!r}; "
-            f"the plan has {plan.x[e, k]:g}"
+            f"the plan has {plan.gangs[e, k]:g}"
         )
     _check_dispatch(placement, instance)
     for (server, t), n in used.items():

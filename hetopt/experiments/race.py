@@ -57,7 +57,7 @@ def metric_of_aim(aim: str) -> Metric:
 
 
 def all_systems() -> tuple[SystemVariant, ...]:
-    """Every registered system, and every registered policy that is a system by itself, with its default settings.
+    """Every registered system, and every registered policy that is a system on its own, with its default settings.
 
     Left out are policies that share GPUs in time, which are systems only with a rounder, and fluid references.
     """
@@ -217,7 +217,7 @@ class RaceResult:
         """The best system by the first aim."""
         return self.compared(next(iter(self.values))).best
 
-    def standings(self, aim: str) -> pd.DataFrame:
+    def ranking(self, aim: str) -> pd.DataFrame:
         """Every system that ran, the best first, with the columns of :attr:`Compared.table` and its ``samples``.
 
         Of a dropped system the difference is that from the best system on the samples on which it ran, and there is no
@@ -247,7 +247,7 @@ class RaceResult:
             "best": {aim: self.compared(aim).best for aim in self.values},
             "left": self.left,
             "dropped": {name: asdict(own) for name, own in self.dropped.items()},
-            "standings": {aim: rows(self.standings(aim)) for aim in self.values},
+            "ranking": {aim: rows(self.ranking(aim)) for aim in self.values},
             "one_more": {aim: rows(self.with_one_more(aim)) for aim in self.more},
             "confidence": self.confidence,
             "seconds": self.seconds,

@@ -37,9 +37,7 @@ from hetopt.programs.model import (
     ComponentTraits,
     Expression,
     Model,
-    add_capacity,
     add_component_of,
-    add_rates,
     bare_model,
     is_component,
     set_attributes,
@@ -131,6 +129,9 @@ class Formulation:
                     f"remove one with .without({part.name!r}) or give it another name"
                 )
             seen[part.name] = part
+        packing = [name for name, part in seen.items() if ComponentTraits.of(part).packed is not None]
+        if len(packing) > 1:
+            raise InvalidFormulation(f"{' and '.join(packing)} both pack jobs and state the capacity; remove one")
         _ = self._own_kind  # rejects kinds that contradict each other
 
     @cached_property
@@ -162,6 +163,11 @@ class Formulation:
     def binary(self) -> bool:
         """True if some component requires every share to be 0 or 1."""
         return any(ComponentTraits.of(part).binary for part in self.components)
+
+    @property
+    def packs(self) -> str | None:
+        """Name of the component that packs jobs in pairs and states the capacity; None if no component does."""
+        return next((part.name for part in self.components if ComponentTraits.of(part).packed is not None), None)
 
     def __iter__(self) -> Iterator[Component]:
         return iter(self.components)
@@ -241,9 +247,9 @@ class Formulation:
         if not lazy:
             _warn_if_large(compiled)
         with PauseGC():
-            model = bare_model(entities, instance, self.binary)
-            add_rates(model)
-            add_capacity(model)
+            model = bare_model(entities, instance, self)
+            for add in list(model.pending.values()):
+                add()
             model.pending.clear()
             set_attributes(model, lazy=lazy, lazy_rows=compiled)
             for part in self.components:
@@ -302,7 +308,7 @@ class Formulation:
         title = (self.title or "Formulation") + (f", for {chosen}" if own is None else "")
         if silent := [name for name in self.names if name not in parts]:
             title += f"; {', '.join(silent)} {'states' if len(silent) == 1 else 'state'} no mathematics"
-        return Mathematics.joined(title, {"": frame(chosen, self.binary)} | parts)
+        return Mathematics.joined(title, {"": frame(chosen, self.binary, capacity=self.packs is None)} | parts)
 
     def show(self, kind: Kind | None = None, *, width: int = 100) -> None:
         """Print :meth:`mathematics`: the objective, the rows with their equations, the symbols with their units.
@@ -324,7 +330,7 @@ class Formulation:
         """Write equation, meaning and unit as ``doc`` of all parts of a built ``model`` that have a statement."""
         kind = model.entities.kind
         gains: dict[int, dict[str, str]] = {priority: {} for priority in model.gains}
-        documented(model, frame(kind, self.binary))
+        documented(model, frame(kind, self.binary, capacity=self.packs is None))
         for part in self:
             block, traits = model.component(part.name), ComponentTraits.of(part)
             if traits.mathematics is not None:
@@ -407,8 +413,9 @@ def _is_frozen(part: Component) -> bool:
 
 def _allocation(compiled: Compiled, point: Point, began: float, exact: ExactOptimum | None = None) -> Allocation:
     """The shares of a point, with their certificate; ``began``: on the clock of :func:`time.perf_counter`."""
-    seconds = time.perf_counter() - began
-    return Allocation(compiled.entities, np.maximum(point.share, 0.0), certify(compiled, point, seconds, exact))
+    seconds, own = time.perf_counter() - began, compiled.own_values(point.x)
+    certificate = certify(compiled, point, seconds, exact)
+    return Allocation(compiled.entities, np.maximum(point.share, 0.0), certificate, own, compiled.packed(own))
 
 
 def _warn_if_large(compiled: Compiled) -> None:

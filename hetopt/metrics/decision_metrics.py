@@ -53,7 +53,8 @@ def changes(log: Log, instance: Instance) -> pd.DataFrame:
     jobs, spans = job_times(log, instance), log.spans
     starts = log.rounds["start"].to_numpy(dtype=float)
     first, last = decisions_of(log)
-    place = spans.groupby(["job", *places(log)], sort=False).ngroup().to_numpy()
+    where = places(log, instance)
+    place = where.assign(job=spans["job"]).groupby(["job", *where], sort=False).ngroup().to_numpy()
     order = np.lexsort((first, place))
     place, first, last = place[order], first[order], last[order]
     continues = np.zeros(len(order), dtype=bool)  # on the same GPUs up to this decision

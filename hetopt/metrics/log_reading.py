@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -259,9 +259,23 @@ def seats_in(text: str) -> SpanSeats:
         raise ValueError(f"the seats {text!r}, which are not JSON of server: type: GPUs") from None
 
 
-def places(log: Log) -> list[str]:
-    """Columns of the spans with the GPUs of a gang; those without ``seats`` do not determine its division."""
-    return ["seats"] if "seats" in log.spans else ["gpu_type", "servers", "gpus"]
+def places(log: Log, instance: Instance) -> pd.DataFrame:
+    """Columns of the spans with the GPUs of a gang; those without ``seats`` do not determine its division.
+
+    A job that shares its GPUs counts half of each; its place has all of them.
+    """
+    spans = log.spans
+    halved = 2 * spans["gpus"] == spans["job"].map({job.name: job.demand for job in instance.jobs})
+    if "seats" in spans:
+        seats = [_doubled(text) if half else text for text, half in zip(spans["seats"], halved, strict=True)]
+        return pd.DataFrame({"seats": seats}, index=spans.index)
+    return spans[["gpu_type", "servers"]].assign(gpus=spans["gpus"].where(~halved, 2 * spans["gpus"]))
+
+
+@lru_cache(maxsize=4096)
+def _doubled(text: str) -> str:
+    seats = {server: {t: 2 * n for t, n in here.items()} for server, here in seats_in(text).items()}
+    return json.dumps(seats, ensure_ascii=False, sort_keys=True)
 
 
 def _from_seats(log: Log, instance: Instance) -> Floats:

@@ -46,7 +46,7 @@ def _stops(log: Log, instance: Instance) -> Iterator[_Stop]:
     order = spans.sort_values(["job", "start", "servers", "gpu_type"], kind="stable").index.tolist()
     names, starts = spans["job"].tolist(), spans["start"].tolist()
     columns = [spans[key].tolist() for key in ("gpu_type", "servers")]
-    where = list(zip(*(spans[key].tolist() for key in places(log)), strict=True))
+    where = list(places(log, instance).itertuples(index=False, name=None))
     for (name, time), rows in groupby(order, key=lambda i: (names[i], starts[i])):
         here = list(rows)
         speed = instance.job[name].throughput

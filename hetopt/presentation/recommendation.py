@@ -56,17 +56,17 @@ def sentences(result: RaceResult) -> Iterator[str]:
     sure = f"with {format_number(100 * result.confidence, 3)} % confidence"
     for aim in result.values:
         compared, metric = result.compared(aim), metric_of_aim(aim)
-        best, table = compared.best, result.standings(aim).drop(index=compared.best)
+        best, table = compared.best, result.ranking(aim).drop(index=compared.best)
         many = counted(int(result.values[aim].notna().any().sum()), "system")
-        said = f"best in {metric.title}: {best}, {_amount(metric, compared.table['mean'][best])}"
+        winner = f"best in {metric.title}: {best}, {_amount(metric, compared.table['mean'][best])}"
         if len(result.values[aim]) < 2:
-            yield f"{said}; one sample does not show how sure this is"
+            yield f"{winner}; one sample does not show how sure this is"
             continue
         rivals = [str(name) for name in table.index[table["low"] <= 0]]
         if rivals:
-            yield f"{said}; {sure} the best of {many} is {' or '.join([best, *rivals])}"
+            yield f"{winner}; {sure} the best of {many} is {' or '.join([best, *rivals])}"
         else:
-            yield f"{said}, {sure} the best of {many}"
+            yield f"{winner}, {sure} the best of {many}"
         if len(table):
             yield f"next in {metric.title}: {table.index[0]}, {_interval(metric, table.iloc[0])}"
     for aim in result.more:
@@ -76,14 +76,14 @@ def sentences(result: RaceResult) -> Iterator[str]:
             yield f"{metric.title} of {result.best} with one more {first.name}: {_interval(metric, first)}"
 
 
-def standings_table(result: RaceResult, title: str = "") -> Table:
+def ranking_table(result: RaceResult, title: str = "") -> Table:
     """The systems, the best in the first aim first: the mean of each aim and the difference from its best system."""
     aims = list(result.values)
-    order = [str(name) for name in result.standings(aims[0]).index]
+    order = [str(name) for name in result.ranking(aims[0]).index]
     order += [name for name in result.dropped if name not in order]
     columns: list[tuple[Column | str, Sequence[Cell | str]]] = [("system", [Cell(name) for name in order])]
     for aim in aims:
-        metric, table = metric_of_aim(aim), result.standings(aim).reindex(pd.Index(order))
+        metric, table = metric_of_aim(aim), result.ranking(aim).reindex(pd.Index(order))
         best = result.compared(aim).best
         means = table["mean"].tolist()
         columns.append(number_column(metric.title, means, metric.unit, metric.meaning, {order.index(best): Mark.BEST}))
@@ -123,7 +123,7 @@ def one_more_table(result: RaceResult) -> Table:
 def draw(result: RaceResult, title: str = "") -> Figure:
     """Draw each system's difference from the best with its interval, a panel for each aim; dropped ones are hollow."""
     aims = list(result.values)
-    order = [str(name) for name in result.standings(aims[0]).index]
+    order = [str(name) for name in result.ranking(aims[0]).index]
     with canvas((title, *order)):
         size = NAMES + PANEL_WIDTH * len(aims), 1.1 + ROW * len(order)
         figure = Drawing(figsize=size, layout="constrained")
@@ -139,7 +139,7 @@ def draw(result: RaceResult, title: str = "") -> Figure:
 
 
 def _draw(axes: Axes, result: RaceResult, aim: str, order: Sequence[str]) -> None:
-    table, metric = result.standings(aim).reindex(pd.Index(order)), metric_of_aim(aim)
+    table, metric = result.ranking(aim).reindex(pd.Index(order)), metric_of_aim(aim)
     compared: Compared = result.compared(aim)
     relative = is_relative(metric)
     scale = 1.0 if relative else 100.0

@@ -325,16 +325,25 @@ class Measure:
     size: float = 0.0
 
 
-def measured(arrays: Arrays, share: Floats, rate: Floats) -> Measure | None:
-    """Gain and violation of ``arrays`` at given shares; None if a row has several own columns.
+def measured(
+    arrays: Arrays, share: Floats, rate: Floats, own_values: Mapping[str, Floats] | None = None
+) -> Measure | None:
+    """Gain and violation of ``arrays`` at given shares; None if that needs values of own columns and there are none.
 
-    Own columns take the best values that their rows allow. Contradicting bounds count as a violation.
+    Own columns take the best values that their rows allow. Contradicting bounds count as a violation. Where a row has
+    several own columns, all columns have their ``own_values`` instead.
 
     Parameters
     ----------
     share, rate:
         (n, k) and (n,).
+    own_values:
+        Group of own columns -> (c,) values.
     """
+    if any(_several_own(rows) for rows in arrays.rows if isinstance(rows, Rows)):
+        if own_values is None or arrays.curves:
+            return None
+        return _measured_at(arrays, {**own_values, SHARE: share.ravel()}, share.shape)
     gain = float(arrays.constant) + (0.0 if arrays.gain is None else float((arrays.gain * share).sum()))
     violation = 0.0
     low = {part.name: each(part.lower, len(part)).astype(float) for part in arrays.columns}
@@ -352,8 +361,6 @@ def measured(arrays: Arrays, share: Floats, rate: Floats) -> Measure | None:
         lower, upper = rows.lower - value, rows.upper - value
         if not own:
             violation = max(violation, _worst(lower, upper, rows.scale))
-        elif len(own) > 1 or np.bincount(own[0].row).max(initial=0) > 1:
-            return None
         else:
             free = np.ones(len(rows), dtype=bool)
             free[own[0].row[own[0].value != 0]] = False
@@ -376,6 +383,31 @@ def measured(arrays: Arrays, share: Floats, rate: Floats) -> Measure | None:
         counts = np.asarray(per_unit) != 0
         gain += float((each(per_unit, len(best))[counts] * best[counts]).sum())
     return Measure(gain, violation, arrays.size)
+
+
+def _several_own(rows: Rows) -> bool:
+    """Whether a row has, or may have, several own columns."""
+    own = [terms.row for terms in rows.terms if terms.of != SHARE]
+    return len(own) > 1 or (bool(own) and int(np.bincount(own[0]).max(initial=0)) > 1)
+
+
+def _measured_at(arrays: Arrays, values: Mapping[str, Floats], shape: tuple[int, ...]) -> Measure:
+    """Gain and violation of ``arrays`` at the values of all columns; ``shape``: of the shares."""
+    violation = 0.0
+    for rows in arrays.rows:
+        if isinstance(rows, RowFamily):
+            violation = max(violation, rows.violation(values[SHARE].reshape(shape)))
+            continue
+        value = np.zeros(len(rows))
+        for terms in rows.terms:
+            value += np.bincount(terms.row, weights=terms.value * values[terms.of][terms.column], minlength=len(rows))
+        violation = max(violation, _worst(rows.lower - value, rows.upper - value, rows.scale))
+    for part in arrays.columns:
+        own = values[part.name]
+        violation = max(violation, _worst(part.lower - own, part.upper - own, part.unit))
+    gains = dict(arrays.own_gain) if arrays.gain is None else {SHARE: arrays.gain.ravel(), **arrays.own_gain}
+    gain = sum(float((each(per_unit, len(values[name])) * values[name]).sum()) for name, per_unit in gains.items())
+    return Measure(float(arrays.constant) + gain, violation, arrays.size)
 
 
 def _worst(lower: Floats, upper: Floats, scale: Floats | float) -> float:

@@ -14,6 +14,7 @@ from hetopt.checks import expect, shown
 from hetopt.data.array_types import Floats, Numbers, Positions
 from hetopt.data.capacity import type_parts, unused_parts
 from hetopt.data.entities import Entities
+from hetopt.data.packing import PackedShares
 from hetopt.errors import InvalidFormulation, InvalidInstance, NotLinear
 from hetopt.programs.arrays import (
     SHARE,
@@ -73,7 +74,12 @@ def measure(component: Component, entities: Entities, share: Floats) -> Measure 
 
 
 def _measure(
-    name: str, traits: ComponentTraits, arrays: Arrays | None, entities: Entities, share: Floats
+    name: str,
+    traits: ComponentTraits,
+    arrays: Arrays | None,
+    entities: Entities,
+    share: Floats,
+    own_values: Mapping[str, Floats] | None = None,
 ) -> Measure | None:
     own: Measure | None
     if traits.measure is not None:
@@ -83,7 +89,7 @@ def _measure(
     elif arrays is None:
         return None
     else:
-        own = measured(arrays, share, entities.rate(share))
+        own = measured(arrays, share, entities.rate(share), own_values)
     if own is not None and traits.binary:
         broken = float(np.abs(share - np.rint(share)).max(initial=0.0))
         own = replace(own, violation=max(own.violation, broken))
@@ -97,9 +103,12 @@ def no_gain() -> InvalidFormulation:
     )
 
 
-def capacity_violation(entities: Entities, share: Floats) -> float:
-    """Largest overuse of a GPU type, negative share or share of a forbidden type, as a part of the type's GPUs."""
-    gpus = entities.gpus(share)
+def capacity_violation(entities: Entities, share: Floats, packed: PackedShares | None = None) -> float:
+    """Largest overuse of a GPU type, negative share or share of a forbidden type, as a part of the type's GPUs.
+
+    ``packed``: the time that jobs share their GPUs.
+    """
+    gpus = entities.gpus(share) if packed is None else packed.gpus(entities.demand)
     parts, unused = type_parts(gpus, entities.capacity), unused_parts(gpus, entities.capacity)
     forbidden = np.abs(parts[~entities.allowed]).max(initial=0.0)
     return max(0.0, float(forbidden), -float(parts.min()), -float(unused.min()))
@@ -319,7 +328,7 @@ class Compiled:
 
     def _stated(self) -> Iterator[tuple[str, Rows]]:
         """(component, rows) pairs of the program, in order."""
-        if self.pyomo is None or not self.pyomo.has_capacity:
+        if self.formulation.packs is None and (self.pyomo is None or not self.pyomo.has_capacity):
             yield "", capacity_rows(self.entities)
         for name, own in self._in_arrays.items():
             for rows in own.rows:
@@ -540,19 +549,43 @@ class Compiled:
         arrays = {name: none if own.curves else own for name, own in self.arrays.items()}
         return Compiled(self.formulation, self.entities, lazy=self.lazy, arrays=arrays, pyomo_of=self).program
 
-    def measure(self, share: Floats, priority: int = 0) -> tuple[Measure, bool]:
-        """(gain and size at ``priority`` and largest violation, whether all components could be measured)."""
-        gain, size, complete = 0.0, 0.0, True
-        violation = capacity_violation(self.entities, share)
+    def own_values(self, x: Floats) -> dict[str, dict[str, Floats]]:
+        """Component -> group of its own columns -> their values in (columns,) ``x``; empty if ``x`` has others."""
+        found: dict[str, dict[str, Floats]] = {}
+        for (name, group), start in self.groups.items() if len(x) == self.width else ():
+            if name:
+                found.setdefault(name, {})[group] = x[start : start + len(self.arrays[name].group(group))]
+        return found
+
+    def packed(self, own: Mapping[str, Mapping[str, Floats]]) -> PackedShares | None:
+        """The time that jobs share GPUs, from :meth:`own_values`; None if no component packs them."""
+        name = self.formulation.packs
+        traits = None if name is None else self._traits[name]
+        return None if traits is None or traits.packed is None else traits.packed(self.entities, own[str(name)])
+
+    def measure(
+        self, share: Floats, priority: int = 0, own: Mapping[str, Mapping[str, Floats]] | None = None
+    ) -> tuple[Measure, bool]:
+        """(gain and size at ``priority`` and largest violation, whether all components could be measured).
+
+        ``own``: values of own columns, as :meth:`own_values`, for components with rows of several.
+        """
+        gain, size, complete, values = 0.0, 0.0, True, own or {}
+        packs = self.formulation.packs
+        packed = self.packed(values) if packs in values else None
+        if packs is None or packed is not None:
+            violation = capacity_violation(self.entities, share, packed)
+        else:
+            violation, complete = 0.0, False
         for name, traits in self._traits.items():
-            own = _measure(name, traits, self.arrays.get(name), self.entities, share)
-            if own is None:
+            found = _measure(name, traits, self.arrays.get(name), self.entities, share, values.get(name))
+            if found is None:
                 complete = False
                 continue
-            violation = max(violation, own.violation)
+            violation = max(violation, found.violation)
             if traits.priority == priority:
-                gain += own.gain
-                size += own.size
+                gain += found.gain
+                size += found.size
         return Measure(gain, violation, size), complete
 
 

@@ -9,7 +9,7 @@ Components are independent of each other; they share these parts of the :class:`
 ``model.gpus[e, k]``
     expression demand[e] * share[e, k]
 ``model.capacity[k]``
-    rows sum_e gpus[e, k] <= m_k
+    rows sum_e gpus[e, k] <= m_k; not where a component packs jobs, and states the capacity
 ``model.entities``
     the numbers, as arrays
 """
@@ -31,6 +31,7 @@ from hetopt.checks import is_real, shown
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, Kind
 from hetopt.data.instance_data import InstanceData
+from hetopt.data.packing import PackedShares
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.arrays import SHARE, Arrays, Columns, Measure, RowFamily, Rows, each
 from hetopt.programs.linear import Cuts
@@ -92,6 +93,10 @@ class ComponentTraits(NamedTuple):
     mathematics:
         Method ``mathematics(kind) -> Mathematics``: the component as formulas
         (:mod:`hetopt.programs.mathematics`).
+    packed:
+        Method ``packed(entities, own) -> PackedShares``: the time that jobs share GPUs in pairs, from the values of the
+        component's own columns (group -> (c,) values). A component with it states the rows of the capacity itself, and
+        models have no others.
     """
 
     binary: bool = False
@@ -100,6 +105,7 @@ class ComponentTraits(NamedTuple):
     rows: Callable[[Entities], Arrays] | None = None
     measure: Callable[[Entities, Floats], Measure] | None = None
     mathematics: Callable[[Kind], Mathematics] | None = None
+    packed: Callable[[Entities, Mapping[str, Floats]], PackedShares] | None = None
 
     @classmethod
     def of(cls, component: Component) -> ComponentTraits:
@@ -107,6 +113,7 @@ class ComponentTraits(NamedTuple):
         rows = getattr(component, "rows", None)
         measure = getattr(component, "measure", None)
         mathematics = getattr(component, "mathematics", None)
+        packed = getattr(component, "packed", None)
         return cls(
             getattr(component, "binary", False),
             getattr(component, "priority", 0),
@@ -114,6 +121,7 @@ class ComponentTraits(NamedTuple):
             rows if callable(rows) else None,
             measure if callable(measure) else None,
             mathematics if callable(mathematics) else None,
+            packed if callable(packed) else None,
         )
 
 
@@ -128,6 +136,11 @@ class Components(Protocol):
     @property
     def binary(self) -> bool:
         """Whether every share must be 0 or 1."""
+        ...
+
+    @property
+    def packs(self) -> str | None:
+        """Name of the component that packs jobs, and states the capacity; None: the model does."""
         ...
 
     def __iter__(self) -> Iterator[Component]: ...
@@ -216,8 +229,9 @@ def set_attributes(model: Any, **values: Any) -> None:
         object.__setattr__(model, key, value)
 
 
-def bare_model(entities: Entities, instance: InstanceData | None, binary: bool) -> Model:
-    """A model with shares only; rates and capacity are pending."""
+def bare_model(entities: Entities, instance: InstanceData | None, formulation: Components) -> Model:
+    """A model with shares only; rates, and capacity unless a component states it, are pending."""
+    binary = formulation.binary
     model = Model(name=(instance.name if instance is not None else "") or "hetopt")
     set_attributes(model, entities=entities, instance=instance, gains={}, lazy=False, left_out=())
     model.E = pyo.Set(initialize=list(entities.names), ordered=True, doc="entities that share the cluster")
@@ -228,7 +242,9 @@ def bare_model(entities: Entities, instance: InstanceData | None, binary: bool) 
     grid = [variables[i : i + k] for i in range(0, len(variables), k)]
     for e, j in np.argwhere(~entities.allowed).tolist():
         grid[e][j].setub(0)
-    pending: dict[str, Callable[[], None]] = {"rate": lambda: add_rates(model), "capacity": lambda: add_capacity(model)}
+    pending: dict[str, Callable[[], None]] = {"rate": lambda: add_rates(model)}
+    if formulation.packs is None:
+        pending["capacity"] = lambda: add_capacity(model)
     set_attributes(model, share_grid=grid, gpus=_GPUs(model.share, entities), pending=pending)
     return model
 
@@ -360,7 +376,7 @@ def partial_model(
     """
     taken: list[str] = []
     with PauseGC():
-        model = bare_model(entities, entities.instance, formulation.binary)
+        model = bare_model(entities, entities.instance, formulation)
 
         def take(part: Component) -> None:
             taken.append(part.name)
@@ -371,6 +387,6 @@ def partial_model(
                 model.pending[part.name] = partial(take, part)
             else:
                 add_component_of(model, part)
-        has_capacity = "capacity" not in model.pending
+        has_capacity = formulation.packs is None and "capacity" not in model.pending
         model.pending.clear()
     return model, frozenset(taken), has_capacity

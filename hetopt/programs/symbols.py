@@ -85,24 +85,27 @@ def equal_share(kind: Kind) -> Definition:
 
 
 @cache
-def frame(kind: Kind, binary: bool = False) -> Mathematics:
+def frame(kind: Kind, binary: bool = False, *, capacity: bool = True) -> Mathematics:
     """The parts of the model that do not depend on the components.
 
     Parameters
     ----------
     binary:
         Whether every share is 0 or 1, as in a round.
+    capacity:
+        Whether the model states the capacity; False: a component does.
     """
     x = symbol(kind, "x")
     domain = f"{x.head} in {{0, 1}}" if binary else f"{x.head} >= 0"
     source = "OEF, eq. (9b), (10b)" if kind == "tenants" else "FFT, eq. (1)" if binary else "Gavel, section 3.1"
     over = f"{OVER} if v[e, k] > 0"
-    capacity = f"sum({gpus(kind)} for e in E) <= m[k]"
+    used = f"sum({gpus(kind)} for e in E) <= m[k]"
+    rows = (Statement("capacity", used, "for k in K", source, "no more GPUs than there are", "GPUs"),)
     return Mathematics(
         variables=(
             Variable(x.name, x.meaning, x.unit, x.index, x.latex, domain, over, component="share", sparse=True),
         ),
-        rows=(Statement("capacity", capacity, "for k in K", source, "no more GPUs than there are", "GPUs"),),
+        rows=rows if capacity else (),
         definitions=(definition(kind, "rate", total("v"), "for e in E", component="rate"),),
         symbols=shared(kind),
     )

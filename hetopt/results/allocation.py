@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +16,7 @@ from hetopt.checks import FrozenDict, any_mapping, counted, shown
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities, read_only
 from hetopt.data.gpu_locations import Placed
+from hetopt.data.packing import PackedShares
 from hetopt.display import Displayed
 from hetopt.errors import InvalidOption, InvalidPlan, Item
 from hetopt.results.certificate import Certificate
@@ -35,6 +38,23 @@ def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
     return read_only(table)
 
 
+def in_halves(x: Floats) -> Floats:
+    """``x`` rounded to halves: whole GPUs, and those that two jobs share."""
+    return np.asarray(np.rint(2.0 * x) / 2.0)
+
+
+def _pairs(entities: Entities, pairs: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of different jobs, each of which is in one pair at most."""
+    found = tuple(pair if isinstance(pair, tuple) else tuple(pair) for pair in pairs)
+    seen = Counter(name for pair in found for name in pair)
+    for pair in found:
+        if len(pair) != 2 or any(seen[name] > 1 or name not in entities.position for name in pair):
+            raise InvalidPlan(
+                f"has {shown(pair)}; it must be two jobs of the plan, which are in no other pair", "packed"
+            )
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Allocation(Displayed):
     """The share of each entity on each GPU type.
@@ -47,14 +67,22 @@ class Allocation(Displayed):
         (n, k) shares. Tenants: GPUs; jobs: part of the time that the gang runs on the type.
     certificate:
         The solver's claims and the measured values.
+    own:
+        Component -> group of its own columns -> (c,) values, of components in arrays; empty where a method has none.
+    packed:
+        The time that jobs share their GPUs in pairs; None if the formulation has no pairs. The shares are then the
+        parts of all time after which a job alone would have done as much.
     """
 
     entities: Entities
     x: Floats
     certificate: Certificate
+    own: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict, repr=False)
+    packed: PackedShares | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", as_table(self.entities, self.x, "x"))
+        object.__setattr__(self, "own", FrozenDict({name: FrozenDict(groups) for name, groups in self.own.items()}))
 
     @property
     def share(self) -> pd.DataFrame:
@@ -63,13 +91,22 @@ class Allocation(Displayed):
 
     @property
     def gpu_array(self) -> Floats:
-        """(n, k) GPUs: share times demand."""
-        return self.entities.gpus(self.x)
+        """(n, k) GPUs: share times demand; each job of a pair has half of the GPUs that they share."""
+        return self.entities.gpus(self.x) if self.packed is None else self.packed.gpus(self.entities.demand)
 
     @property
     def gpus(self) -> pd.DataFrame:
-        """(n, k) GPUs as a table: share times demand."""
+        """(n, k) GPUs as a table, as of :attr:`gpu_array`."""
         return self.entities.frame(self.gpu_array)
+
+    @property
+    def together(self) -> pd.DataFrame:
+        """(p, k) parts of time in which pairs of jobs share their GPUs, as a table; without the pairs that never do."""
+        names, types = self.entities.names, self.entities.types
+        pairs = [] if self.packed is None else [(names[i], names[j]) for i, j in self.packed.pairs.tolist()]
+        index = pd.MultiIndex.from_tuples(pairs, names=["job", "other"])
+        table = np.zeros((0, len(types))) if self.packed is None else self.packed.together
+        return pd.DataFrame(table, index=index, columns=pd.Index(types, name="gpu_type"))
 
     @property
     def rate(self) -> pd.Series[float]:
@@ -96,9 +133,15 @@ class Allocation(Displayed):
             "kind": self.entities.kind,
             "share": self.share.to_dict(orient="index"),
             "rate": self.rate.to_dict(),
+            **({"together": self._listed_pairs()} if self.packed is not None else {}),
             **({"exact_share": self.exact.map(str).to_dict(orient="index")} if exact else {}),
             **_optimality(self.certificate, self.x),
         }
+
+    def _listed_pairs(self) -> list[dict[str, Any]]:
+        table = self.together
+        pairs, rows = table.index.tolist(), table.to_dict(orient="records")
+        return [{"jobs": list(pair), "share": row} for pair, row in zip(pairs, rows, strict=True)]
 
     def __repr__(self) -> str:
         return f"Allocation({self.certificate.status}, objective={self.certificate.objective:g})\n{self.share}"
@@ -126,6 +169,8 @@ class Plan(Displayed):
         Time of the next call of the policy in seconds, unless an event comes earlier; None: only at events.
     borrowers:
         Jobs that run on GPUs which their tenant borrows for this round.
+    packed:
+        Pairs of jobs that share their GPUs in this round. Each of them has half of each of these GPUs in ``x``.
     """
 
     entities: Entities
@@ -136,9 +181,11 @@ class Plan(Displayed):
     placement: Placement | None = None
     wake: float | None = None
     borrowers: Collection[str] = frozenset()
+    packed: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", as_table(self.entities, self.x, "x"))
+        object.__setattr__(self, "packed", _pairs(self.entities, self.packed))
         if self.owed is not None:
             object.__setattr__(self, "owed", as_table(self.entities, self.owed, "owed"))
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))
@@ -148,10 +195,21 @@ class Plan(Displayed):
         """(n, k) GPUs, like :attr:`Allocation.gpu_array`."""
         return self.x
 
+    @cached_property
+    def gangs(self) -> Floats:
+        """(n, k) whole GPUs, where the first job of each pair has those of both, and the second none."""
+        if not self.packed:
+            return self.x
+        first, second = np.array([[self.entities.position[name] for name in pair] for pair in self.packed]).T
+        x = self.x.copy()
+        x[first] += x[second]
+        x[second] = 0.0
+        return read_only(x)
+
     @property
     def gpus(self) -> pd.DataFrame:
-        """(n, k) whole GPUs as a table."""
-        return self.entities.frame(np.rint(self.x).astype(int))
+        """(n, k) whole GPUs as a table; halves for jobs that share them."""
+        return self.entities.frame(in_halves(self.x) if self.packed else np.rint(self.x).astype(int))
 
     @property
     def assigned(self) -> dict[str, str | None]:
@@ -175,6 +233,7 @@ class Plan(Displayed):
         return {
             "kind": self.entities.kind,
             "gpus": self.gpus.to_dict(orient="index"),
+            **({"packed": [list(pair) for pair in self.packed]} if self.packed else {}),
             "given_up": dict(self.given_up),
             **_optimality(self.certificate, self.x),
         }

@@ -106,9 +106,9 @@ class Certificate:
     @property
     def prices(self) -> pd.Series[float]:
         """Shadow prices of the GPU types: increase of the objective per additional GPU."""
-        rows = {f"capacity{index_repr(name)}": name for name in self._types}
-        capacity = self.duals[self.duals.index.isin(list(rows))]
-        return capacity.rename(index=rows).rename_axis("gpu_type").rename("price")
+        duals, rows = self.duals, {f"capacity{index_repr(name)}": name for name in self._types}
+        found = {row: t for row in duals.index for end, t in rows.items() if row == end or row.endswith(f".{end}")}
+        return duals[list(found)].rename(index=found).rename_axis("gpu_type").rename("price")
 
     @property
     def reduced_costs(self) -> pd.Series[float]:
@@ -153,7 +153,7 @@ def certify(
     ``with_sensitivity``: False if ``point`` is the result of several programs, which have no common sensitivity.
     """
     main = point.main
-    own, complete = compiled.measure(point.share, main.program.priority)
+    own, complete = compiled.measure(point.share, main.program.priority, compiled.own_values(point.x))
     objective = own.gain if complete else main.objective
     return Certificate(
         status=_status(point, objective, main.bound, own),

@@ -39,7 +39,7 @@ class Dispatcher:
         self.view, self.record, self.model, self.in_rounds = view, record, model, in_rounds
         self.states = JobStates(instance)
         self.time, self.copies_end = instance.time, math.inf
-        self._last_placed: dict[int, tuple[object, object]] = {}  # job -> hosts and replicas of the last decision
+        self._last_placed: dict[int, tuple[object, ...]] = {}  # job -> hosts, replicas and partner of the last decision
 
     def start_held(self, instance: Instance, i: int, on_servers: bool) -> None:
         """Let job i run from the beginning of the simulation, if it holds GPUs in the instance."""
@@ -50,9 +50,14 @@ class Dispatcher:
         gpus = np.zeros(len(self.model.entities.types))
         for (_, t), n in where.items():
             gpus[self.model.entities.types.index(t)] += n
+        counted = where
+        if job.name in instance.halved:
+            scale = job.demand / float(gpus.sum())  # 2 where it is not placed, so that only its halves are known
+            where = {place: scale * n for place, n in where.items()}
+            gpus, counted = scale * gpus / 2, {place: n / 2 for place, n in where.items()}
         states.start[i] = self.time
         states.hold(i, self.time, where, gpus)
-        self.record.begin_span(self.time, job.name, job.tenant, where)
+        self.record.begin_span(self.time, job.name, job.tenant, counted)
 
     def record_work(self, i: int, work: float | None = None) -> None:
         """Record the work of a running job since the last record; ``work`` where it is known."""
@@ -105,6 +110,17 @@ class Dispatcher:
             where = self.states.where[i] or {}
             self.model.leave(i, {place: n for place, n in where.items() if place[0] not in stays}, self.time)
         self.record.end_span(self.time, self.states.jobs[i].name)
+        self._end_sharing([i])
+
+    def _end_sharing(self, who: Sequence[int]) -> None:
+        """Let the other jobs that share the GPUs of ``who``, who have lost them, run alone there from now on."""
+        shares = self.states.shares
+        ended = {i: place.partner for i in who if (place := shares.pop(i, None)) is not None}
+        for i, j in ended.items():
+            other = None if j is None else shares.get(j)
+            if j is not None and other is not None and other.partner == i:
+                self._last_placed.pop(j, None)
+                self._keep_on(j, other.alone)
 
     def preempt(self, who: Sequence[int]) -> None:
         """Take the GPUs of running jobs without loss of work, for a decision or at the end of the simulation."""
@@ -119,6 +135,7 @@ class Dispatcher:
             self.record.end_span(self.time, states.jobs[i].name, work, lost, rate)
             if self.model.disks is not None:
                 self.model.leave(i, states.where[i] or {}, self.time)
+        self._end_sharing(who)
 
     def fail(self, i: int, server: str = "") -> None:
         """Take the GPUs of job i, and its work since the last checkpoint, which is on shared storage.
@@ -155,7 +172,10 @@ class Dispatcher:
         runs, changes = states.running[who], decision.gpus.any(axis=1)
         self.preempt(who[runs & ~changes].tolist())
         if placed is None:
-            changes &= ~(runs & (states.held[who] == decision.gpus).all(axis=1) & (states.rate[who] > 0))
+            same = runs & (states.held[who] == decision.gpus).all(axis=1) & (states.rate[who] > 0)
+            if decision.packed:  # perhaps with another job
+                same &= [name not in decision.packed for name in names]
+            changes &= ~same
         starts: list[tuple[int, JobPlacement]] = []
         moving: list[int] = []
         forking: list[tuple[int, int]] = []
@@ -166,7 +186,7 @@ class Dispatcher:
                 forking.append((row, i))
                 continue
             if placed is not None:
-                own = placed.hosts[name], placed.replicas.get(name)
+                own = placed.hosts[name], placed.replicas.get(name), decision.packed.get(name)
                 if running and self._last_placed.get(i) == own:
                     continue
                 self._last_placed[i] = own
@@ -185,12 +205,23 @@ class Dispatcher:
             self.run(i, place)
 
     def _keep_on(self, i: int, place: JobPlacement) -> None:
-        """Update the rate of a job that keeps its GPUs; a new mapping of its stages may change it."""
-        rate = self.model.rate(i, place)
-        if rate != self.states.rate[i]:
+        """Update the rate of a job that keeps its GPUs: of stages that are mapped otherwise, or beside another job."""
+        rate, states = self.model.rate(i, place), self.states
+        if rate != states.rate[i]:
             self.record_work(i)
-            self.states.rate[i] = rate
-            self.states.schedule_end(i, self.time)
+            states.rate[i] = rate
+            states.schedule_end(i, self.time)
+        if not np.array_equal(place.gpus, states.held[i]):
+            self.record_work(i)
+            self.record.count(self.time, states.jobs[i].name, place.counted)
+            states.held[i] = place.gpus
+        self._share(i, place)
+
+    def _share(self, i: int, place: JobPlacement) -> None:
+        """Note whether job i shares its GPUs from now on."""
+        self.states.shares.pop(i, None)
+        if place.partner is not None:
+            self.states.shares[i] = place
 
     def _last_gpus(self, i: int) -> HeldGPUs | None:
         """GPUs on which job i last ran; empty if it lost them by a failure, so that it restarts even there."""
@@ -208,8 +239,9 @@ class Dispatcher:
             states.ready[i] = self.time + self.model.start_seconds(i, self._last_gpus(i), place.where, self.time)
             states.switches[i] += before is not None and before is not place.where and before != place.where
         states.ready_on.pop(i, None)
-        self.record.begin_span(self.time, job.name, job.tenant, place.where)
+        self.record.begin_span(self.time, job.name, job.tenant, place.counted)
         states.hold(i, self.time, place.where, place.gpus)
+        self._share(i, place)
         states.rate[i] = self.model.rate(i, place)
         states.schedule_end(i, self.time)
 

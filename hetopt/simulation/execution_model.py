@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
 from hetopt.data.gpu_locations import HeldGPUs, Hosts, held_gpus
 from hetopt.data.instance import Instance
+from hetopt.data.packing import parts_of
 from hetopt.decisions.system import Decision, JobCopy, copy_rate
 from hetopt.simulation.environment import Environment
 from hetopt.stages.speed_models import Rate, SpeedModel
@@ -27,19 +28,32 @@ class JobPlacement:
     Attributes
     ----------
     gpus:
-        (k,) GPUs of each type.
+        (k,) GPUs of each type; half of those that it shares with another job.
     where:
-        (server, GPU type) -> GPUs; the server is "" if none was chosen.
+        (server, GPU type) -> GPUs on which it runs; the server is "" if none was chosen.
     hosts:
-        Server -> GPU type -> GPUs; empty if no server was chosen.
+        Server -> GPU type -> GPUs on which it runs; empty if no server was chosen.
     replicas:
         Server -> replicas of each stage; empty without a mapping.
+    partner:
+        Position of the job with which it shares its GPUs, or None.
     """
 
     gpus: Floats
     where: HeldGPUs
     hosts: Hosts = field(default_factory=dict)
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    partner: int | None = None
+
+    @cached_property
+    def counted(self) -> HeldGPUs:
+        """As ``where``, with half of the GPUs that it shares."""
+        return self.where if self.partner is None else {place: n / 2 for place, n in self.where.items()}
+
+    @cached_property
+    def alone(self) -> JobPlacement:
+        """The same GPUs without another job."""
+        return self if self.partner is None else replace(self, gpus=2 * self.gpus, partner=None)
 
     @cached_property
     def type_positions(self) -> tuple[int, ...]:
@@ -57,6 +71,7 @@ class ExecutionModel:
         self.rate_of: Rate = speeds.on(instance.cluster)
         self.merge_seconds: float = getattr(environment.overheads, "merge_seconds", 0.0)
         self.disks = None if environment.datasets is None else environment.datasets.on(instance.cluster)
+        self.packing_table = instance.packing_table
         self._places: dict[object, JobPlacement] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,10 +83,11 @@ class ExecutionModel:
 
     def place(self, decision: Decision, row: int) -> JobPlacement:
         """The GPUs of the job in that row of the decision."""
-        gpus = decision.gpus[row]
+        gpus, name = decision.gpus[row], decision.entities.names[row]
+        if name in decision.packed:
+            return self._shared(decision, row, self.entities.position[decision.packed[name]])
         if decision.placement is None:
             return self._by_type(gpus)
-        name = decision.entities.names[row]
         hosts, replicas = decision.placement.hosts[name], decision.placement.replicas.get(name, {})
         if len(hosts) > 1 or replicas:
             return JobPlacement(gpus, held_gpus(hosts), hosts, replicas)
@@ -80,6 +96,15 @@ class ExecutionModel:
         if key not in self._places:
             self._places[key] = JobPlacement(gpus.copy(), held_gpus(hosts), hosts)
         return self._places[key]
+
+    def _shared(self, decision: Decision, row: int, partner: int) -> JobPlacement:
+        """The GPUs that a job shares with its ``partner``."""
+        gpus, placed = decision.gpus[row], decision.placement
+        if placed is None:
+            return replace(self._by_type(2 * gpus), gpus=gpus.copy(), partner=partner)
+        name = decision.entities.names[row]
+        hosts = placed.hosts[name]
+        return JobPlacement(gpus.copy(), held_gpus(hosts), hosts, placed.replicas.get(name, {}), partner)
 
     def _by_type(self, gpus: Floats) -> JobPlacement:
         """GPUs by type, without servers."""
@@ -94,6 +119,11 @@ class ExecutionModel:
 
     def rate(self, i: int, place: JobPlacement) -> float:
         """Work per second of job i there."""
+        if place.partner is not None:
+            job, other = self.jobs[i], self.jobs[place.partner]
+            parts = parts_of(self.packing_table, job.model, other.model, job.demand)
+            (k,) = place.type_positions
+            return self.rate(i, place.alone) * parts[self.entities.types[k]][0]
         speed = self.entities.task_speed
         if self.fluid:
             return float(speed[i] @ place.gpus) / float(self.entities.demand[i])

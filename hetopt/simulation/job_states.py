@@ -23,6 +23,7 @@ from hetopt.data.gpu_locations import HeldGPUs
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.system import JobCopy
+from hetopt.simulation.execution_model import JobPlacement
 from hetopt.tolerances import WORK
 
 
@@ -93,7 +94,10 @@ class JobStates:
         (n,) restarts on other GPUs; the first round in which it could run; rounds until it finished (-1: not yet);
         seconds of starting, moving and pausing; work lost by server failures.
     where:
-        GPUs on which each job runs or last ran; None before.
+        GPUs on which each job runs or last ran; None before. Jobs that share GPUs have all of them here, and half in
+        ``held``.
+    shares:
+        Job -> its placement, for the running jobs that share their GPUs with another.
     failed:
         Jobs that have lost their GPUs by a failure and have not restarted since.
     forked, ready_on:
@@ -114,6 +118,7 @@ class JobStates:
         self.start, self.finish, self.lost, self.wasted = [math.nan] * n, [math.nan] * n, [0.0] * n, [0.0] * n
         self.switches, self.first_round, self.rounds = [0] * n, [0] * n, [-1] * n
         self.where: list[HeldGPUs | None] = [None] * n
+        self.shares: dict[int, JobPlacement] = {}
         self.failed: set[int] = set()
         self.forked: dict[int, RunningCopies] = {}
         self.ready_on: dict[int, dict[str, float]] = {}

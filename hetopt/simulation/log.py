@@ -51,7 +51,8 @@ class Log(Displayed):
         its work; a pause for a profiling run begins a new row), for Gantt charts: ``job``, ``tenant``, ``start``,
         ``end``, ``gpu_type``, ``servers`` (several joined by ``+``), ``gpus``, ``seats`` (JSON: server -> GPU type ->
         GPUs; the server is ``""`` where none was chosen), ``lost`` (seconds at its beginning: starting, moving,
-        pausing), ``work`` (done in it).
+        pausing), ``work`` (done in it). A job that shares its GPUs with another counts half of each; when it begins or
+        ceases to share them, a new row begins.
     rounds:
         One row per decision, until the next: ``start``, ``end``, ``present`` (jobs), ``running`` (jobs), ``held`` and
         ``trained`` (GPU-seconds held, and of these spent training), ``utilisation`` (``trained`` over the GPU-seconds
@@ -238,6 +239,12 @@ class Recorder:
         if span is not None and time > span.start + span.lost:
             self.end_span(time, job)
             self._open[job] = _Span(job, span.tenant, time, span.where, earlier=span.earlier + span.work)
+
+    def count(self, time: float, job: str, where: HeldGPUs) -> None:
+        """Count other GPUs of a job that stays where it is: it begins, or ceases, to share them."""
+        span = self._open[job]
+        self.end_span(time, job)
+        self._open[job] = _Span(job, span.tenant, time, where, earlier=span.earlier + span.work)
 
     def progress(self, key: Key, work: float, lost: float, throughput: float) -> None:
         """Add work of the job (or copy) after ``lost`` seconds; ``throughput``: normalised, of its tenant."""

@@ -187,16 +187,19 @@ class InstanceView:
         left = _read_only(estimated_left(estimate, done))
         ran = who[states.ran[who]]
         where = {i: states.where[i] or {} for i in who[states.running[who]].tolist()}
+        halves = {i: 0.5 for i in states.shares if i in where}
         fields = {
             "cluster": cluster,
             "tenants": visible.tenants,
             "jobs": visible.jobs,
             "time": time,
-            "held": LazyMapping(lambda: self._held(visible, ran, where)) if len(ran) else {},
+            "held": LazyMapping(lambda: self._held(visible, ran, where, halves)) if len(ran) else {},
             "done": LazyMapping(lambda: dict(zip(visible.names, (estimate - left).tolist(), strict=True))),
             "placed": LazyMapping(lambda: self._placed(where)) if len(ran) else {},
             "name": self.estimated.name,
             "source": self.estimated.source,
+            "packings": self.estimated.packings,
+            "packing_table": self.estimated.packing_table,
         }
         held = _read_only(states.held[who]) if len(ran) else None
         return Instance.of_entities(
@@ -206,17 +209,20 @@ class InstanceView:
             lambda instance: Entities(**visible.arrays, held=held, instance=instance),
         )
 
-    def _held(self, visible: VisibleJobs, ran: Positions, where: Mapping[int, HeldGPUs]) -> dict[str, Any]:
-        """Entity -> GPU type -> GPUs; ``where``: of the running jobs."""
+    def _held(
+        self, visible: VisibleJobs, ran: Positions, where: Mapping[int, HeldGPUs], halves: Mapping[int, float]
+    ) -> dict[str, Any]:
+        """Entity -> GPU type -> GPUs; ``where``: of the running jobs; ``halves``: part of it that counts."""
         held: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for i in ran.tolist():
             name = self.estimated_jobs.names[i]
             rows = [held[name]]
             if name in self.owner:
                 rows.append(held[visible.entity_of[self.owner[name]]])
-            for (_, t), n in where.get(i, {}).items():
+            gpus, counted = where.get(i, {}), halves.get(i, 1.0)
+            for (_, t), n in gpus.items():
                 for row in rows:
-                    row[t] += n
+                    row[t] += counted * n
         return dict(held)
 
     def _placed(self, where: Mapping[int, HeldGPUs]) -> dict[str, Hosts]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ import pandas as pd
 from hetopt.checks import MOST, FrozenDict, choices, count, known, mapping, members, number, one_of, shown, text, unique
 from hetopt.data.array_types import Floats
 from hetopt.data.cluster import Cluster
+from hetopt.data.packing import Packing, packing_table
 from hetopt.data.saving import save
 from hetopt.data.workload import Parallelism
 from hetopt.errors import InvalidInstance, UnknownName
@@ -101,16 +102,20 @@ class Catalogue(Mapping[str, TrainedModel]):
         Models with different names, and speeds for the same GPU types.
     reference:
         Default GPU type to which durations of a trace refer; if empty, the first.
+    packings:
+        How fast jobs of two of the models run on the same GPUs.
 
     Raises
     ------
     InvalidInstance
-        No model, two models with one name, different GPU types, or a reference that is not one of the types.
+        No model, two models with one name, different GPU types, a reference that is not one of the types, packings of
+        other models or types.
     """
 
     name: str
     models: tuple[TrainedModel, ...]
     reference: str = ""
+    packings: tuple[Packing, ...] = ()
 
     def __post_init__(self) -> None:
         text(self.name, "catalogue name")
@@ -126,6 +131,9 @@ class Catalogue(Mapping[str, TrainedModel]):
                     f"all models of a catalogue must have the same GPU types, here {', '.join(self.types)}",
                     f"models[{model.name!r}].speed",
                 )
+        object.__setattr__(self, "packings", members(self.packings, Packing, "packings"))
+        for model_name, _, _ in packing_table(self.packings, self.types):
+            known(model_name, self._by_name, "packings", "model")
         reference = self.reference or self.types[0]
         object.__setattr__(self, "reference", known(reference, self.types, "reference", "GPU type"))
 
@@ -149,6 +157,12 @@ class Catalogue(Mapping[str, TrainedModel]):
 
     def __len__(self) -> int:
         return len(self.models)
+
+    def packings_of(self, models: Collection[str], types: Collection[str]) -> tuple[Packing, ...]:
+        """The packings of these models, on these GPU types."""
+        wanted = [one for one in self.packings if set(one.models) <= set(models)]
+        parts = [{t: own for t, own in one.parts.items() if t in types} for one in wanted]
+        return tuple(replace(one, parts=own) for one, own in zip(wanted, parts, strict=True) if own)
 
     def trained_on(self, gpus: int, among: Collection[str] | None = None) -> tuple[str, ...]:
         """Names of the models that train on ``gpus`` GPUs.
@@ -232,6 +246,8 @@ def read_catalogue(path: FilePath) -> Catalogue:
 
 def write_catalogue(catalogue: Catalogue, path: FilePath, *, overwrite: bool = False) -> None:
     """Write a catalogue as a CSV file for :func:`read_catalogue`; its reference becomes the first GPU type.
+
+    Its packings, and the goodput of its models, are left out.
 
     Raises
     ------

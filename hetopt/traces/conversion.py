@@ -315,8 +315,8 @@ def to_instance(
     The work of a job is its duration in seconds on the reference GPU type, where its gang has throughput 1; on other
     types it has the speed of its model relative to the reference. If the table has ``iterations``, these are the work
     and throughputs are in iterations per second; durations stay the same. A job with ``phases`` has its duration as
-    work, also then, since its iterations differ in length. State, dataset, memory of a worker and
-    parallelism are those of the model.
+    work, also then, since its iterations differ in length. State, dataset, memory of a worker and parallelism are those
+    of the model; packings are those of the catalogue for the models of the jobs.
 
     Parameters
     ----------
@@ -382,6 +382,7 @@ def to_instance(
             cluster,
             tenants=() if tenants is None else _tenants(found, owner),
             jobs=jobs,
+            packings=catalogue.packings_of({str(job.model) for job in jobs}, cluster.type_names),
             name=name,
             source=" ".join(filter(None, [source, _description(found, len(table))])),
         )

@@ -16,6 +16,7 @@ from hetopt.errors import InvalidOption, UnknownName
 from hetopt.traces.catalogue import Catalogue, TrainedModel, read_catalogue
 from hetopt.traces.fft_generator import FAMILIES
 from hetopt.traces.gavel_generator import BATCH_SIZES, SEVERAL_GPUS, job_type
+from hetopt.traces.gavel_packings import gavel_packings
 from hetopt.traces.hadar_generator import CLASSES
 from hetopt.traces.sia_generator import GOODPUTS, tuned_gpus
 
@@ -168,17 +169,18 @@ def _of_gavel(network: str, name: str) -> TrainedModel:
 
 
 def _gavel() -> Catalogue:
-    models = [
-        _of_gavel(network, job_type(network, batch) if batch else network)
+    names = {
+        network: [job_type(network, batch) if batch else network for batch in BATCH_SIZES.get(network, (0,))]
         for network in GAVEL_MODELS
-        for batch in BATCH_SIZES.get(network, (0,))
-    ]
-    return Catalogue("gavel", tuple(models), reference="V100")
+    }
+    models = [_of_gavel(network, name) for network, own in names.items() for name in own]
+    return Catalogue("gavel", tuple(models), reference="V100", packings=gavel_packings(names))
 
 
 def _hadar() -> Catalogue:
     names = dict.fromkeys(name for size in CLASSES for name in size.models)
-    return Catalogue("hadar", tuple(_of_gavel(name, name) for name in names), reference="V100")
+    models = tuple(_of_gavel(name, name) for name in names)
+    return Catalogue("hadar", models, reference="V100", packings=gavel_packings({name: [name] for name in names}))
 
 
 def _oef() -> Catalogue:
@@ -201,7 +203,8 @@ alone would not need four workers."""
 
 GAVEL = _gavel()
 """Gavel's 26 job types on K80, P100 and V100; durations refer to V100, as in its simulations. Each batch size has the
-median speed of its network. Memory is not published; all were measured on the smallest GPU, so every type fits."""
+median speed of its network, and the median parts of its rate beside another job on one GPU. Memory is not published;
+all were measured on the smallest GPU, so every type fits."""
 
 HADAR = _hadar()
 """The models of [Hadar, Table III], with Gavel's measurements; LM is the LSTM of that table."""

@@ -16,7 +16,7 @@ from hetopt.traces.sampling import HOUR, chosen_keys, name_shares, numbered, str
 GOODPUTS: Mapping[str, Goodput] = FrozenDict(
     {
         "ResNet-18": Goodput(
-            (0.01021, 0.0007802), (0.04086, 0.004745), (0.1305, 0.00265), 2.848, 128, 4096, (32, 1024), 38.2
+            (0.01021, 0.7802 / 1000), (0.04086, 0.004745), (0.1305, 0.00265), 2.848, 128, 4096, (32, 1024), 38.2
         ),
         "BERT": Goodput((0.2247, 0.05803), (0.1514, 0.06612), (1.4, 0.009612), 2.1, 12, 384, (4, 12), 64.5),
         "DeepSpeech2": Goodput(

@@ -137,8 +137,9 @@ class FairSojourn:
     def _latest_starts(self, instance: Instance, jobs: Entities, finish: Floats, copies: Floats) -> Floats:
         """(n,) second until which a job may wait and still meet its fair finish."""
         fastest = jobs.speed.max(axis=1) * copies
-        with np.errstate(divide="ignore"):
-            return np.asarray(finish - self.restart_seconds - instance.job_array("work_left") / fastest)
+        can = fastest > 0  # a job that can run nowhere may wait forever
+        seconds = np.divide(instance.job_array("work_left"), fastest, out=np.zeros(len(can)), where=can)
+        return np.where(can, finish - self.restart_seconds - seconds, np.inf)
 
     def _plan(self, instance: Instance, jobs: Entities, seating: Seating, wake: float | None) -> Plan:
         x = np.zeros(jobs.shape)

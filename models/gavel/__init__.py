@@ -17,11 +17,13 @@ from hetopt.models.gavel.gavel_policies import (
     finish_time_fairness,
     makespan,
     max_min_fairness,
+    max_min_packing,
     mean_completion_time,
     shortest_job_first,
     total_throughput,
     water_filling,
 )
+from hetopt.models.gavel.space_sharing import SpaceSharing, with_space_sharing
 
 __all__ = [
     "Centred",
@@ -31,6 +33,7 @@ __all__ = [
     "InOrder",
     "LeastRatio",
     "SoonestEnd",
+    "SpaceSharing",
     "TimeFraction",
     "WaterFilling",
     "centre",
@@ -40,8 +43,10 @@ __all__ = [
     "makespan",
     "makespan_seconds",
     "max_min_fairness",
+    "max_min_packing",
     "mean_completion_time",
     "shortest_job_first",
     "total_throughput",
     "water_filling",
+    "with_space_sharing",
 ]

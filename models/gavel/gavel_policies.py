@@ -20,6 +20,7 @@ from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import Traits
 from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction
+from hetopt.models.gavel.space_sharing import with_space_sharing
 from hetopt.models.objectives import WeightedRate
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import Point
@@ -141,6 +142,14 @@ def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.in
         See :class:`~hetopt.models.gavel.gavel_components.TimeFraction`; 1 gives [OEF, eq. 3].
     """
     return Formulation((LeastRatio(scale_by_demand), TimeFraction(tenant_gpus)), title="Gavel max-min fairness")
+
+
+def max_min_packing(*, scale_by_demand: bool = True) -> Formulation:
+    """Max-min fairness with space sharing: jobs run alone or in pairs on the same GPUs, [Gavel, section 3.1].
+
+    Settings as in :func:`max_min_fairness`.
+    """
+    return with_space_sharing(max_min_fairness(scale_by_demand=scale_by_demand))
 
 
 def makespan() -> Formulation:

@@ -2,7 +2,7 @@
 
 from hetopt.models.queues.job_orders import FIFO, LAS, SRSF, SRTF, LASState, PreemptiveQueuePolicy, QueuePolicy
 from hetopt.models.queues.pal import PAL
-from hetopt.models.queues.themis import Themis, ThemisState
+from hetopt.models.queues.themis import FinishTimeQueue, Themis, ThemisState
 from hetopt.models.queues.tiresias import Tiresias, TiresiasState, tiresias_per_type
 from hetopt.models.queues.yarn import YARN
 
@@ -13,6 +13,7 @@ __all__ = [
     "SRSF",
     "SRTF",
     "YARN",
+    "FinishTimeQueue",
     "LASState",
     "PreemptiveQueuePolicy",
     "QueuePolicy",

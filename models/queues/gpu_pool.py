@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Literal, Protocol, TypeAlias
@@ -227,15 +228,28 @@ def sorted_jobs(jobs: Entities, *keys: Floats) -> list[int]:
     return result
 
 
-def running_gangs(jobs: Entities) -> dict[int, PlacedGPUs]:
-    """Job -> the GPUs that it holds, for jobs that hold a whole gang on one type that can run it."""
+def running_gangs(jobs: Entities, order: Sequence[int] = ()) -> dict[int, PlacedGPUs]:
+    """Job -> the GPUs that it holds, for jobs that hold a whole gang on one type that can run it.
+
+    Of the jobs that share the GPUs of gangs of one size and type, and hold half of them, the first half in ``order``.
+    """
     if jobs.held is None:
         return {}
     kind = jobs.held.argmax(axis=1)
-    most = jobs.held[np.arange(len(kind)), kind]
-    whole = (np.abs(most - jobs.demand) <= INTEGRAL) & (np.abs(jobs.held.sum(axis=1) - jobs.demand) <= INTEGRAL)
-    whole &= jobs.allowed[np.arange(len(kind)), kind]
-    need = gang_sizes(jobs)
+    able = jobs.allowed[np.arange(len(kind)), kind]
+    most, total = jobs.held[np.arange(len(kind)), kind], jobs.held.sum(axis=1)
+
+    def hold(gpus: Floats) -> NDArray[np.bool_]:
+        return np.asarray(able & (np.abs(most - gpus) <= INTEGRAL) & (np.abs(total - gpus) <= INTEGRAL))
+
+    whole, need = hold(jobs.demand), gang_sizes(jobs)
+    if jobs.source.packings:
+        sharing, halves = defaultdict[tuple[int, int], list[int]](list), hold(jobs.demand / 2)
+        for e in order:
+            if halves[e]:
+                sharing[int(kind[e]), need[e]].append(e)
+        for own in sharing.values():
+            whole[own[: len(own) // 2]] = True
     return {e: ((int(kind[e]), need[e]),) for e in np.flatnonzero(whole).tolist()}
 
 

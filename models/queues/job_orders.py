@@ -87,9 +87,10 @@ class QueuePolicy(ABC):
         name = type(self).__name__
         jobs = present_entities(instance, "jobs", name)
         keys, state = self.ranked(jobs, state)
-        running = running_gangs_checked(jobs, name) if self.preemption is Preemption.NONE else running_gangs(jobs)
+        order, never = sorted_jobs(jobs, keys), self.preemption is Preemption.NONE
+        running = running_gangs_checked(jobs, name) if never else running_gangs(jobs, order)
         given = allocate_in_order(
-            sorted_jobs(jobs, keys),
+            order,
             type_capacities(jobs),
             running,
             TYPES[self.types](jobs),

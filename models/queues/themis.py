@@ -21,6 +21,7 @@ from hetopt.formulations.traits import Traits
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import GPUPool, can_run, fastest_type, running_gangs, type_capacities, type_plan
+from hetopt.models.queues.job_orders import PreemptiveQueuePolicy
 from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
 from hetopt.tolerances import INTEGRAL
@@ -181,3 +182,20 @@ def finish_seconds(jobs: Entities, lease: float) -> Floats:
         seconds = elapsed + np.where(speed * lease >= work, work / speed, longer)
     seconds[:, :-1][~jobs.allowed] = np.inf
     return seconds
+
+
+@dataclass(frozen=True)
+class FinishTimeQueue(PreemptiveQueuePolicy):
+    """The job with the worst finish-time fairness first: Themis' estimate of rho without GPUs, without its auction.
+
+    Running jobs stay where they are unless jobs ahead of them need their GPUs.
+    """
+
+    round_seconds: float | None = ROUND_SECONDS
+    moves: bool = False
+
+    def ranked(self, jobs: Entities, state: ThemisState | None) -> tuple[Floats, ThemisState]:
+        """Minus rho, and the state of :class:`Themis`."""
+        themis = Themis(round_seconds=self.round_seconds or ROUND_SECONDS)
+        now = themis._advanced(jobs, state)
+        return -themis._rho(jobs, now)[:, -1], now

@@ -19,10 +19,11 @@ from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.policy_checks import elapsed_since
 from hetopt.models.queues.gpu_pool import (
+    TYPES,
     PlacedGPUs,
     Preemption,
+    TypeRule,
     allocate_in_order,
-    emptiest_type,
     first_type_that_fits,
     gang_sizes,
     running_gangs,
@@ -163,10 +164,9 @@ class Tiresias:
         A job that has waited this many times as long as it has run returns to the first queue, and both times restart
         at 0. None: never, as in Hadar's evaluation [Hadar, section IV].
     per_type:
-        None: GPU types are ignored; a job takes the type with the most free GPUs. Otherwise there are queues per type,
-        and a job stays in the queues of one type [FFT, section 6.1.4]: a type drawn at random from ``seed`` and the
-        job's name (``"random"``), or the type whose jobs have the fewest GPU-seconds left in total at the job's first
-        call (``"least-service"``).
+        None: a job may take any type, see ``types``. Otherwise there are queues per type, and a job stays in the queues
+        of one type [FFT, section 6.1.4]: a type drawn at random from ``seed`` and the job's name (``"random"``), or the
+        type whose jobs have the fewest GPU-seconds left in total at the job's first call (``"least-service"``).
     order:
         ``"attained"``: as above. ``"remaining"``: the job with the fewest GPU-seconds left first, without queues by
         service (FFT's SRSTF), computed on its type, or without queues per type on its fastest type.
@@ -178,6 +178,9 @@ class Tiresias:
         Seed of the random types.
     round_seconds:
         Length of a round in seconds; None: decisions at arrivals, completions, and whenever a job changes its queue.
+    types:
+        Without queues per type: the type of a job that starts, :data:`~hetopt.models.queues.gpu_pool.TypeRule`.
+        Tiresias itself ignores types: it takes that with the most free GPUs.
 
     Raises
     ------
@@ -192,6 +195,7 @@ class Tiresias:
     within: Within = "start"
     seed: int = 0
     round_seconds: float | None = ROUND_SECONDS
+    types: TypeRule = "roomiest"
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -215,6 +219,11 @@ class Tiresias:
                 raise InvalidOption(
                     f"is {self.promote:g}; order 'remaining' has no queue to return to", f"{name}.promote"
                 )
+        one_of(self.types, TYPES, f"{name}.types")
+        if self.per_type is not None and self.types != "roomiest":
+            raise InvalidOption(
+                f"is {self.types!r}; with queues per type a job starts on that of its queue", f"{name}.types"
+            )
         object.__setattr__(self, "seed", whole(self.seed, f"{name}.seed", 0))
         check_round_seconds(self, or_none=True)
 
@@ -235,13 +244,14 @@ class Tiresias:
         if state is None:
             state = TiresiasState(instance.time)
         past = self._past(jobs, expect(TiresiasState, state, "state", InvalidOption))
-        choose = emptiest_type(jobs)
+        choose = TYPES[self.types](jobs)
         if self.per_type is not None:
             choose = first_type_that_fits(gang_sizes(jobs), [[k] if k >= 0 else [] for k in past.kind.tolist()])
         keys = self._keys(jobs, past)
         order = sorted_jobs(jobs, *keys)
+        running = running_gangs(jobs, order)
         given = allocate_in_order(
-            order, type_capacities(jobs), running_gangs(jobs), choose, preemption=Preemption.LAST_FIRST, backfill=True
+            order, type_capacities(jobs), running, choose, preemption=Preemption.LAST_FIRST, backfill=True
         )
         runs = list(given)
         past.start[runs] = np.where(np.isnan(past.start[runs]), instance.time, past.start[runs])

@@ -67,19 +67,20 @@ def paces(store: RunStore, system: str) -> pd.Series[float]:
     return by_run(store, system, lambda run: relative_pace(run.log, instance_of(run)))
 
 
-def restarts(log: Log) -> pd.Series[float]:
+def restarts(log: Log, instance: Instance) -> pd.Series[float]:
     """Seconds of restarts: ``mean`` and ``total``.
 
     A span is a period on the same GPUs. Each span of a job that loses time, except its first, begins with a restart,
     unless the job continues in place after a profiling run.
     """
-    spans = log.spans.sort_values(["job", "start"], kind="stable")
-    before = spans.groupby("job")[["end", *places(log)]].shift()
-    continues = (spans[places(log)] == before[places(log)]).all(axis=1) & (spans["start"] == before["end"])
+    where = places(log, instance)
+    spans = log.spans.assign(**where).sort_values(["job", "start"], kind="stable")
+    before = spans.groupby("job")[["end", *where]].shift()
+    continues = (spans[[*where]] == before[[*where]]).all(axis=1) & (spans["start"] == before["end"])
     lost = spans[spans.duplicated("job") & ~continues & (spans["lost"] > 0)]["lost"]
     return pd.Series({"mean": lost.mean(), "total": lost.sum()}, dtype=float)
 
 
 def restart_seconds(store: RunStore, system: str, key: str) -> pd.Series[float]:
     """``mean`` or ``total`` of :func:`restarts` of each run of a system; index ``(workload, seed)``."""
-    return by_run(store, system, lambda run: float(restarts(run.log)[key]))
+    return by_run(store, system, lambda run: float(restarts(run.log, instance_of(run))[key]))

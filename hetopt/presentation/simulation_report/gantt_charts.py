@@ -127,8 +127,10 @@ def _charts(
     for system, own in spans.items():
         with canvas([system, *names, *own["job"].unique()]):
             if sizes:
-                rows = [GanttRow(name, gpus) for name, gpus in sizes.items()]
-                figure = _timeline(rows, bars_of(own, sizes, styles), window)
+                per_gpu = 2 if any(n % 1 for here in own["on"] for n in here.values()) else 1  # lines
+                lines = {name: per_gpu * gpus for name, gpus in sizes.items()}
+                bars = bars_of(own, lines, styles, per_gpu=per_gpu)
+                figure = _timeline([GanttRow(*row) for row in lines.items()], bars, window, LINE / per_gpu)
             else:
                 figure = job_timeline(loaded.logs[system], names, window, styles)
             figure.axes[0].set_title(heading(system, WIDE - 2))
@@ -151,8 +153,8 @@ def job_timeline(log: Log, jobs: Sequence[str], window: Window, styles: Mapping[
     return figure
 
 
-def _timeline(rows: Sequence[GanttRow], bars: Sequence[GanttBar], window: Window) -> Figure:
-    figure, axes = gantt_figure(rows, max(LINE, LEAST_ROW / min((row.lines for row in rows), default=1)))
+def _timeline(rows: Sequence[GanttRow], bars: Sequence[GanttBar], window: Window, line: float = LINE) -> Figure:
+    figure, axes = gantt_figure(rows, max(line, LEAST_ROW / min((row.lines for row in rows), default=1)))
     draw_bars(axes, rows, bars, window)
     time_axis(axes, *window)
     return figure
@@ -167,7 +169,7 @@ def spans_in(log: Log, window: Window) -> pd.DataFrame:
     spans = log.spans[(log.spans["start"] < window[1]) & (log.spans["end"] > window[0])]
     spans = spans.sort_values(["start", "end", "job"], kind="stable")
     seats = seats_of(replace(log, spans=spans))
-    on = [{server: round(sum(here.values())) for server, here in own.items()} for own in seats]
+    on = [{server: round(2 * sum(here.values())) / 2 for server, here in own.items()} for own in seats]
     return spans.assign(
         trains=training_begins(*(spans[key].to_numpy(dtype=float) for key in ("start", "lost", "end"))),
         owner=spans["tenant"].where(spans["tenant"].notna(), spans["job"]),
@@ -183,7 +185,12 @@ def largest(spans: Iterable[pd.DataFrame], key: str, most: int) -> list[str]:
 
 
 def bars_of(
-    spans: pd.DataFrame, lines: Mapping[str, int], styles: Mapping[str, SeriesStyle], *, by_job: bool = False
+    spans: pd.DataFrame,
+    lines: Mapping[str, int],
+    styles: Mapping[str, SeriesStyle],
+    *,
+    by_job: bool = False,
+    per_gpu: int = 1,
 ) -> list[GanttBar]:
     """Bars of the spans, no two of which share a line of a row at the same time.
 
@@ -195,6 +202,8 @@ def bars_of(
         Style of each tenant, or (``by_job``) of each GPU type.
     by_job:
         Whether rows are jobs, in which a span takes a line, rather than servers, in which it takes a line per GPU.
+    per_gpu:
+        Lines per GPU: 2 where jobs share GPUs.
     """
     free = {row: np.full(most, -np.inf) for row, most in lines.items()}
     position = {row: number for number, row in enumerate(lines)}
@@ -205,7 +214,7 @@ def bars_of(
             if row not in free:
                 continue
             until = np.where(free[row] <= span.start, -np.inf, free[row])  # free lines first, then by their end
-            own = np.sort(np.argsort(until, kind="stable")[:many])
+            own = np.sort(np.argsort(until, kind="stable")[: 1 if by_job else round(per_gpu * many)])
             free[row][own] = span.end
             for run in np.split(own, np.flatnonzero(np.diff(own) > 1) + 1):  # adjacent lines
                 at = position[row], int(run[0]), len(run), span.start, span.end
