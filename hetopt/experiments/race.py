@@ -133,8 +133,10 @@ class Compared:
         half = np.inf
         if free:
             half = float(stats.t.ppf((1 + self.confidence) / 2, free)) * deviation * np.sqrt(2 / len(self.values))
-        worse = mean - mean[self.values.columns.get_loc(system)]
-        columns = {"difference": worse, "low": worse - half, "high": worse + half}
+        own = self.values.columns == system
+        worse = mean - mean[own]
+        wide = np.where(own, 0.0, half)
+        columns = {"difference": worse, "low": worse - wide, "high": worse + wide}
         if is_relative(self.metric):
             with np.errstate(over="ignore"):
                 columns = {key: np.expm1(value) for key, value in columns.items()}

@@ -87,9 +87,7 @@ def ranking_table(result: RaceResult, title: str = "") -> Table:
         best = result.compared(aim).best
         means = table["mean"].tolist()
         columns.append(number_column(metric.title, means, metric.unit, metric.meaning, {order.index(best): Mark.BEST}))
-        texts = [
-            MISSING if row["difference"] != row["difference"] else _interval(metric, row) for _, row in table.iterrows()
-        ]
+        texts = ["" if name == best else _interval(metric, row) for name, row in table.iterrows()]
         columns.append((Column(f"{metric.title} against the best", text=True), [Cell(text) for text in texts]))
     columns.append((Column("samples"), [Cell(f"{_samples(result, name)}", _samples(result, name)) for name in order]))
     columns.append(("result", [Cell(_state(result, name)) for name in order]))

@@ -89,7 +89,7 @@ class Sia:
     >>> jobs = [hetopt.Job(name, {"A": 1.0}, work=100, sizes=sizes) for name in ("a", "b")]
     >>> log = hetopt.simulate(sia.Sia(), hetopt.Instance(hetopt.Cluster.of({"A": 4}), jobs=jobs))
     >>> log.spans[["job", "start", "gpus"]].to_numpy().tolist()
-    [['a', 0.0, 1.0], ['b', 0.0, 1.0], ['a', 60.0, 2.0], ['b', 60.0, 2.0]]
+    [['a', 0.0, 1], ['b', 0.0, 1], ['a', 60.0, 2], ['b', 60.0, 2]]
     """
 
     round_seconds: float = ROUND_SECONDS
