@@ -93,7 +93,7 @@ class FairSojourn:
     @property
     def traits(self) -> Traits:
         """It chooses servers, and may fork jobs."""
-        return Traits(self.round_seconds, places=True, forks=self.forks)
+        return Traits(self.round_seconds, places=True, mixes=self.forks, forks=self.forks)
 
     def __call__(self, instance: Instance, state: VirtualShares | None = None) -> tuple[Plan, VirtualShares]:
         """The GPUs of every job from now on, and the virtual shares.
