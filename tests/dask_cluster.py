@@ -7,10 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from left_processes import PARENTS, children
+from left_processes import PARENTS, children, gone
 from waiting import PATIENCE, until
 
 
@@ -43,25 +43,26 @@ def dask_cluster(
         own.mkdir()
         threads = ("--nworkers", str(workers), "--nthreads", "1", "--local-directory", str(own))
         commands.append([*hiding(hidden), sys.executable, "-m", "dask", "worker", *threads, *common])
-    started = []
-    try:
+    with ExitStack() as started:
         for command in commands:
             environment = os.environ | dict(settings or {})
             process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
-            started.append(process)
+            started.callback(_end, process)
             PARENTS.add(process.pid)  # a killed worker is started again at any time
         until(shown.exists, "the scheduler is there")
         with Client(scheduler_file=str(shown), timeout=PATIENCE, set_as_default=False) as client:
             client.wait_for_workers(hosts * workers, PATIENCE)
             address = str(client.scheduler.address)
         yield address
-    finally:
-        for process in reversed(started):
-            below = children(process.pid)
-            process.terminate()
-            process.communicate(timeout=PATIENCE)
-            until(lambda left=below: not any(Path(f"/proc/{pid}").exists() for pid in left), "its workers have ended")
-            PARENTS.discard(process.pid)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command of Dask and its workers, which this process adopts if they end after the command."""
+    below = children(process.pid)
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    until(lambda: all(gone(pid) for pid in below), "its workers have ended")
+    PARENTS.discard(process.pid)
 
 
 def hiding(folder: Path | None) -> list[str]:

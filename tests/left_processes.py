@@ -77,7 +77,7 @@ def end_all_but(before: set[int]) -> list[str]:
     looks, killed, seen = 0, dict[int, str](), set[int]()
     while True:
         found = descendants() - before
-        left = [pid for pid in found if not _gone(pid)]
+        left = [pid for pid in found if not gone(pid)]
         if not left and found == seen:  # otherwise a parent may have ended in this look, before its child was seen
             break
         if looks > LOOKS:
@@ -91,7 +91,7 @@ def end_all_but(before: set[int]) -> list[str]:
     return [f"{pid}: {text}" for pid, text in killed.items()]
 
 
-def _gone(pid: int) -> bool:
+def gone(pid: int) -> bool:
     """Whether it is none of those that must end; zombies of this process are reaped."""
     if _alive(pid):
         text = command(pid)  # empty for a moment while it starts another program
