@@ -95,7 +95,7 @@ def test_the_page_counts_verdicts_and_links_lead_somewhere() -> None:
 def bars(svg: str) -> dict[str, tuple[float, float]]:
     """Tip of a bar -> its left and right edge in the picture."""
     found = re.findall(r'<title>([^<]*)</title><path d="([^"]*)"', svg)
-    edges = {tip: [float(x) for x in re.findall(r"[ML](\S+) ", path)] for tip, path in found}
+    edges = {tip: [float(x) for x in re.findall(r"[MLH]([\d.]+)", path)] for tip, path in found}
     return {tip: (min(xs), max(xs)) for tip, xs in edges.items()}
 
 

@@ -113,7 +113,9 @@ def inline_svg(figure: Figure, text: str, tips: Sequence[str] = ()) -> Markup:
     svg = re.sub(r'<path d="[^"]*" fill="none"/>|<defs></defs>|<g [^>]*/>', "", svg)
     svg = re.sub(r'<g id="tip(\d+)">', lambda found: f"<g title={found[1]}>", svg)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    svg = re.sub(r"<g>([^<]*(?:<(?!/?g\b)[^<]*)*)</g>", r"\1", svg)
+    plain = 1
+    while plain:
+        svg, plain = re.subn(r"<g>([^<]*(?:<(?!/?g\b)[^<]*)*)</g>", r"\1", svg)
     svg = re.sub(r"<g title=(\d+)>", lambda found: f"<g><title>{escape(tips[int(found[1])])}</title>", svg)
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text, quote=True)}" ', 1))
 
@@ -128,7 +130,10 @@ def _compact(tag: str) -> str:
     tag = re.sub(r"#[0-9a-f]{6}\b", lambda found: _COLOURS.get(found[0], found[0]), tag)
     if tag.startswith("<text "):
         tag = re.sub(r' transform="rotate\(-?0 [^"]*"| font-size="9"| fill="var\(--ink\)"', "", tag)
-    return re.sub(r" ?\b([MLQCz]) ?", r"\1", tag) if tag.startswith("<path ") else tag
+    if tag.startswith("<path "):
+        tag = re.sub(r" ?\b([MLQCz]) ?", r"\1", tag)
+        tag = re.sub(r"M(\S+) (\S+)L([^\sL]+) \2L\3 ([^\sL]+)L\1 \4z", r"M\1 \2H\3V\4H\1z", tag)  # boxes
+    return tag
 
 
 def _attributes(declarations: str) -> str:
