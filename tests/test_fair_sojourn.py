@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidOption, Job, Stage, Tenant
+from hetopt.decisions.system import check_placement, check_whole_gangs
 from hetopt.models.asrpt import HeavyEdge
 from hetopt.models.fair_sojourn import FairSojourn, VirtualShares
+from hetopt.proofs.strategies import mixed_instances
 from hetopt.stages.mapping import map_jobs
-from hetopt.tolerances import WORK
+from hetopt.tolerances import PROVEN, WORK
 
 ALONE = FairSojourn(forks=False, restart_seconds=0.0, divided="unfinished")
 
@@ -79,6 +84,56 @@ def test_copies_share_the_work_so_that_all_end_together() -> None:
     assert parts["a-0"] / 3 == pytest.approx(parts["b-0"] / 1 + 100)
     environment_end = hetopt.simulate(FairSojourn(restart_seconds=0.0), instance).jobs["finish"].item()
     assert environment_end == pytest.approx(1000.0)
+
+
+@st.composite
+def on_one_type(draw: st.DrawFn, **limits: Any) -> Instance:
+    """Jobs whose gangs fit on one GPU type."""
+    instance = draw(mixed_instances(gpus=(0, 3), memory=True, **limits))
+    entities = instance.entities("jobs")
+    most = np.where(entities.task_speed > 0, entities.capacity, 0).max(axis=1).tolist()
+    jobs = [replace(job, demand=min(job.demand, int(n))) for job, n in zip(instance.jobs, most, strict=True)]
+    return instance.replace(jobs=jobs)
+
+
+@settings(max_examples=60)
+@given(
+    on_one_type(jobs=(1, 4), servers=(1, 4), latest=0),
+    st.sampled_from([0.0, 0.25]),
+    st.sampled_from([None, 1, 2]),
+)
+def test_plans_with_copies_can_be_carried_out(instance: Instance, restart: float, copies: int | None) -> None:
+    """Whole gangs on servers where they can run; each copy on one server; their works sum to what is left."""
+    instance = instance.replace(jobs=[replace(job, copies=copies) for job in instance.jobs])
+    plan, _ = FairSojourn(restart_seconds=restart)(instance)
+    assert plan.placement is not None
+    dispatch = plan.placement.dispatch
+    check_whole_gangs(plan.entities, plan.x, {name: len(servers) for name, servers in dispatch.items()})
+    check_placement(plan, plan.placement, instance)
+    for name, work in dispatch.items():
+        assert len(work) <= (copies or 4)
+        assert min(work.values()) > 0
+        assert sum(work.values()) == pytest.approx(instance.work_left(name), rel=PROVEN)
+
+
+@settings(max_examples=40)
+@given(
+    on_one_type(jobs=(1, 5), servers=(1, 4), most_work=90, latest=40),
+    st.sampled_from([None, 20.0]),
+    st.sampled_from([0.0, 2.0]),
+)
+def test_forked_jobs_are_done_in_the_end(instance: Instance, seconds: float | None, restart: float) -> None:
+    """In rounds and at events: all work is done, and no GPU is used twice at any time."""
+    policy = FairSojourn(seconds, restart_seconds=restart)
+    log = hetopt.simulate(policy, instance, overheads=hetopt.Overheads(restart, 0, restart, False), max_rounds=2000)
+    assert log.jobs["finish"].notna().all()
+    assert log.spans.groupby("job")["work"].sum()[log.jobs.index].to_numpy() == pytest.approx(
+        log.jobs["work"].to_numpy(), rel=PROVEN
+    )
+    capacity = sum(instance.cluster.capacity.values())
+    for time in log.spans["start"]:
+        running = (log.spans["start"] <= time) & (time < log.spans["end"])
+        assert log.spans.loc[running, "gpus"].sum() <= capacity
 
 
 def test_copies_are_limited() -> None:
