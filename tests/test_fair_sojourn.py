@@ -16,6 +16,7 @@ from hetopt import Cluster, Instance, InvalidOption, Job, Stage, Tenant
 from hetopt.decisions.system import check_placement, check_whole_gangs
 from hetopt.models.asrpt import HeavyEdge
 from hetopt.models.fair_sojourn import FairSojourn, VirtualShares
+from hetopt.proofs.fair_sojourn import GangCase, divided_equally, fair_sojourn
 from hetopt.proofs.strategies import mixed_instances
 from hetopt.stages.mapping import map_jobs
 from hetopt.tolerances import PROVEN, WORK
@@ -53,6 +54,30 @@ def test_no_job_finishes_later_than_under_equal_division(given: list[tuple[int, 
     log = hetopt.simulate(ALONE, jobs_on({"A": 1}, *jobs))
     for job, latest in zip(jobs, equal_division(given), strict=True):
         assert log.jobs.loc[job.name, "finish"] <= float(latest) * (1 + 10 * WORK)
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 3).flatmap(
+        lambda gpus: st.tuples(
+            st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6), st.integers(1, gpus)), min_size=1, max_size=5),
+            st.just(gpus),
+        )
+    ),
+    st.sampled_from(["present", "unfinished"]),
+)
+def test_the_policy_of_the_ledger_is_this_one(drawn: tuple[list[tuple[int, int, int]], int], divided: Any) -> None:
+    """In fractions, on equal GPUs and without copies."""
+    jobs, gpus = drawn
+    arrivals, sizes, gangs = zip(*jobs, strict=True)
+    case = GangCase(tuple(map(Fraction, arrivals)), tuple(map(Fraction, sizes)), gangs, gpus)
+    log = hetopt.simulate(replace(ALONE, divided=divided), case.instance)
+    ends = fair_sojourn(case, divided).ends
+    assert log.jobs["finish"].tolist() == pytest.approx([float(ends[i]) for i in range(len(jobs))], rel=10 * WORK)
+    if gpus == 1:
+        assert list(dict(sorted(divided_equally(case).items())).values()) == equal_division(
+            list(zip(arrivals, sizes, strict=True))
+        )
 
 
 @settings(max_examples=25)

@@ -109,9 +109,7 @@ class FairSojourn:
         finish = shares.finish[: len(jobs.names)]
         move = moving_rounds(jobs, held_types(jobs), 1.0, self.restart_seconds)
         seating = Seating(instance, jobs, move)
-        limit = [
-            job.copies or np.inf if self.forks and seating.forkable(e) else 1 for e, job in enumerate(instance.jobs)
-        ]
+        limit = [max(1.0, seating.most_copies(e)) if self.forks else 1.0 for e in range(len(jobs.names))]
         latest = self._latest_starts(instance, jobs, finish, np.minimum(limit, self.catch_up))
         urgent = latest <= instance.time
         order = np.lexsort((instance.job_array("arrival"), finish - self._to_stop(instance, jobs), ~urgent)).tolist()

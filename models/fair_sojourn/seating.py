@@ -35,17 +35,22 @@ class Seating:
         self.left, self.demand = instance.job_array("work_left"), jobs.demand.astype(int).tolist()
         self.free = {t: FreeGPUs(instance.cluster.seats[t]) for t in jobs.types}
         self.idle = {t: int(n) for t, n in zip(jobs.types, jobs.capacity.tolist(), strict=True)}
-        self.largest = {t: max(seats.values(), default=0) for t, seats in instance.cluster.seats.items()}
         self.hosts: dict[str, dict[str, dict[str, int]]] = {}
         self.placed = dict(instance.placed.items())
+        self._large_enough: dict[tuple[int, bytes], int] = {}
 
     def full(self) -> bool:
         """Whether no GPU is free."""
         return not any(self.idle.values())
 
-    def forkable(self, e: int) -> bool:
-        """Whether the gang of job e fits on one server."""
-        return any(self.demand[e] <= self.largest[t] for t in self._types(e))
+    def most_copies(self, e: int) -> float:
+        """Copies in which job e may run: at most one on each server that is large enough for its gang."""
+        key = (self.demand[e], (self.jobs.speed[e] > 0).tobytes())
+        if key not in self._large_enough:
+            types = [t for t, rate in zip(self.jobs.types, self.jobs.speed[e].tolist(), strict=True) if rate > 0]
+            seats = self.instance.cluster.seats
+            self._large_enough[key] = len({s for t in types for s, n in seats[t].items() if n >= key[0]})
+        return min(self._large_enough[key], self.instance.jobs[e].copies or np.inf)
 
     def _types(self, e: int) -> list[str]:
         """The types that can run job e, those on which it finishes soonest first; a move counts."""

@@ -124,6 +124,14 @@ PAPERS = {
         "Table II; Table I; section V; Fig. 4; Fig. 5; Figs. 6; Fig. 9; Appendix A; Appendix B; eq. (10); eq. (11); "
         "eq. (12); Appendix C; eq. (13); eq. (14); eq. (15)",
     ),
+    "fair-sojourn": Paper(
+        "fair sojourn",
+        "Fair sojourn",
+        ("fair-sojourn",),
+        "a policy of hetopt; the theorem is that of Friedman, Henderson: Fairness and Efficiency in Web Server "
+        "Protocols, SIGMETRICS 2003",
+        "one GPU; several GPUs",
+    ),
 }
 """First part of the keys of claims -> paper, in the order of the ledger."""
 
