@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,11 +107,21 @@ def test_the_answer_in_words_and_pictures(tmp_path: Path) -> None:
 
 
 def test_one_sample_is_not_sure(tmp_path: Path) -> None:
-    """Without time for a second sample nothing is dropped, and the answer says so."""
-    result = Race(SHORT, systems("srtf", "fifo"), seconds=0.001, one_more=False).run(RunStore(tmp_path))
-    assert len(result.values["jct"]) == 1
+    """With one sample nothing is dropped, and the answer says so."""
+    result = Race(SHORT, systems("srtf", "fifo"), most_samples=1, one_more=False).run(RunStore(tmp_path))
     assert not result.dropped
     assert "one sample does not show how sure this is" in next(sentences(result))
+    assert [row[-1].text for row in ranking_table(result).rows] == ["best", "not decided"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_budget_is_kept(tmp_path: Path, jobs: int) -> None:
+    """Once a system has run and time is up, the others do not take part; with more time a second race runs them."""
+    race = Race(SHORT, systems("srtf", "fifo", "las", "srsf"), seconds=0.001, most_samples=1, one_more=False)
+    result = race.run(RunStore(tmp_path), jobs=jobs)
+    assert result.left
+    assert {own.reason for own in result.dropped.values()} == {"no time within 0.001 s"}
+    assert not replace(race, seconds=600.0).run(RunStore(tmp_path)).dropped
 
 
 def test_more_gpus_shorten_the_mean_of_a_full_cluster(tmp_path: Path) -> None:

@@ -43,7 +43,12 @@ def recommend(
         list[str] | None,
         policy_option("Only these systems; separated by commas, or repeatable.", SYSTEMS, POLICIES, show_default="all"),
     ] = None,
-    seconds: Annotated[float, Option("--budget", help="Wall-clock seconds after which no run is begun.")] = 600.0,
+    seconds: Annotated[
+        float,
+        Option(
+            "--budget", help="Wall-clock seconds for the race; systems for which there is no time do not take part."
+        ),
+    ] = 600.0,
     samples: Annotated[int, Option(help="Largest number of samples: seeds, or blocks of a trace.")] = 10,
     count: Annotated[int, Option(help="Jobs of a sample.")] = 200,
     load: Annotated[float | None, Option(help="Scale arrival times to this load, as a fraction of all GPUs.")] = None,

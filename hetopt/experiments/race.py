@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from threading import get_ident
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,13 +24,14 @@ from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_progress import ProgressCallback
-from hetopt.experiments.run_store import RunKey, RunStore
+from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.formulations.traits import traits_of
 from hetopt.metrics.definitions import METRICS, Metric
 from hetopt.parallel import number_of_workers
 from hetopt.plugins import POLICIES, SYSTEMS
 from hetopt.registry import make_system
+from hetopt.simulation.progress import SimulationProgress
 
 AIMS: Mapping[str, str] = {
     "jct": "jct_mean",
@@ -272,7 +274,8 @@ class Race:
     environment:
         Settings of the environment.
     seconds:
-        Wall-clock seconds after which no further sample is begun.
+        Wall-clock seconds of the race. A sample begins only if it should end in time, and systems for which there is no
+        time in the first sample do not take part. One more GPU of each type is tried on one sample at least.
     most_samples:
         Largest number of samples.
     confidence:
@@ -330,6 +333,10 @@ class Race:
         return _Running(self, store, jobs, watched).result()
 
 
+class _TimeIsUp(Exception):
+    """The runs of the first sample have taken all the time of the race."""
+
+
 @dataclass
 class _Running:
     """A race that runs."""
@@ -377,7 +384,7 @@ class _Running:
         return bool(spent + max(sum(last) / max(1, number_of_workers(self.jobs)), max(last)) <= self.race.seconds)
 
     def _run_sample(self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int) -> None:
-        found = self._summaries(workload, systems, sample)
+        found = self._summaries(workload, systems, sample, first=not sample)
         for aim, rows in self.rows.items():
             rows.append({name: own.get(AIMS[aim], np.nan) for name, own in found.items() if isinstance(own, Mapping)})
         for name, own in found.items():
@@ -387,18 +394,34 @@ class _Running:
             elif missing:
                 self.dropped[name] = Dropped(sample + 1, f"{metric_of_aim(missing[0]).title} has no value")
 
+    def _until_time_is_up(self, watch: ProgressCallback | None) -> ProgressCallback:
+        """Pass progress on, and end the runs if one is stored and time is up, unless called by another thread."""
+        main, stored = get_ident(), False
+
+        def timed(key: RunKey, now: SimulationProgress | RunRecord | None) -> None:
+            nonlocal stored
+            if watch is not None:
+                watch(key, now)
+            stored = stored or (isinstance(now, RunRecord) and now.refused is None)
+            if stored and get_ident() == main and time.monotonic() - self.began > self.race.seconds:
+                raise _TimeIsUp
+
+        return timed
+
     def _summaries(
-        self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int
+        self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int, *, first: bool = False
     ) -> dict[str, Mapping[str, float] | str]:
-        """System -> its metrics on a sample, or why it has none."""
+        """System -> its metrics on a sample, or why it has none; in the ``first`` one perhaps for lack of time."""
         found: dict[str, Mapping[str, float] | str] = {}
         experiment = Experiment((workload,), tuple(systems), (sample,), self.race.environment)
         failure = ""
         try:
             with self.watched(experiment) as watch:
-                experiment.run(self.store, jobs=self.jobs, watch=watch)
+                experiment.run(self.store, jobs=self.jobs, watch=self._until_time_is_up(watch) if first else watch)
         except PolicyFailed as problem:
             failure = str(problem)
+        except _TimeIsUp:
+            failure = f"no time within {self.race.seconds:g} s"
         for spec in experiment.runs():
             record = self.store.record(spec.key)
             found[spec.system.label] = failure if record is None else record.refused or record.summary

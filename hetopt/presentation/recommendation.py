@@ -20,6 +20,7 @@ from hetopt.presentation.formatting import MISSING, column_format, format_durati
 from hetopt.presentation.pictures import Drawing
 from hetopt.presentation.style import GOOD, INK, PAGE, QUIET, canvas
 from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_column
+from hetopt.tolerances import EQUAL
 
 ROW, PANEL_WIDTH, NAMES = 0.24, 3.6, 1.6
 """Inches of a system, of a panel, and of the names beside it."""
@@ -36,7 +37,7 @@ def _signed(metric: Metric, value: float) -> str:
     """A difference in per cent, or in percentage points of a share; above 0: worse."""
     if not isfinite(value):
         return "∞" if value == np.inf else MISSING
-    value = value if is_relative(metric) else -value  # of shares more is better
+    value = 0.0 if abs(value) < EQUAL else value if is_relative(metric) else -value  # of shares more is better
     return f"{'+' if value > 0 else ''}{format_number(100 * value, 2)}"
 
 
@@ -100,8 +101,12 @@ def _samples(result: RaceResult, name: str) -> int:
 
 def _state(result: RaceResult, name: str) -> str:
     own = result.dropped.get(name)
+    if own is None and name == result.best:
+        return "best"
+    if own is None and len(next(iter(result.values.values()))) == 1:
+        return "not decided"
     if own is None:
-        return "best" if name == result.best else "may be best" if len(result.values) == 1 else "not worse in all aims"
+        return "may be best" if len(result.values) == 1 else "not worse in all aims"
     return own.reason or f"worse, dropped after {counted(own.samples, 'sample')}"
 
 
