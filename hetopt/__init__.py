@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Job as Job,
         JobType as JobType,
         Parallelism as Parallelism,
-        Phase as Phase,
+        TrainingPhase as TrainingPhase,
         Stage as Stage,
         Tenant as Tenant,
     )
@@ -87,7 +87,7 @@ _WHERE = {
     "hetopt.results.certificate": "Certificate",
     "hetopt.data.cluster": "Cluster GPUType Server",
     "hetopt.data.entities": "Entities",
-    "hetopt.data.workload": "GangSize Job JobType Parallelism Phase Stage Tenant",
+    "hetopt.data.workload": "GangSize Job JobType Parallelism TrainingPhase Stage Tenant",
     "hetopt.errors": (
         "HetoptError InvalidCertificate InvalidFormulation InvalidInstance InvalidOption InvalidPlan LargeModel "
         "NotLinear NotSolved SolverUnavailable Stalled SuspiciousSpeedups UnknownName UnusableFile"

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
-from hetopt.data.workload import GangSize, Job, JobType, Parallelism, Phase, Stage, Tenant
+from hetopt.data.workload import GangSize, Job, JobType, Parallelism, Stage, Tenant, TrainingPhase
 from hetopt.programs.linear import LinearProgram
 from hetopt.stages.servers import Servers
 
@@ -347,11 +347,11 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
 
 
 @st.composite
-def phased(draw: Draw, most: int = 9) -> tuple[Phase, ...]:
+def phased(draw: Draw, most: int = 9) -> tuple[TrainingPhase, ...]:
     """One to four phases of up to ``most`` epochs, the first with at least one; larger batches are faster."""
     sizes = draw(st.lists(st.sampled_from((8, 16, 32, 64)), min_size=1, max_size=4))
     epochs = [draw(st.integers(1 if i == 0 else 0, most)) for i in range(len(sizes))]
-    return tuple(Phase(n, size, 64.0 / size) for n, size in zip(epochs, sizes, strict=True))
+    return tuple(TrainingPhase(n, size, 64.0 / size) for n, size in zip(epochs, sizes, strict=True))
 
 
 @st.composite

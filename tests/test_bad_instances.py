@@ -11,7 +11,7 @@ import pytest
 from refused import refused
 
 import hetopt
-from hetopt import Cluster, GPUType, Instance, InvalidInstance, Job, JobType, Phase, Server, Stage, Tenant
+from hetopt import Cluster, GPUType, Instance, InvalidInstance, Job, JobType, Server, Stage, Tenant, TrainingPhase
 
 SPEEDS = {"T4": 1.0}
 PAIR = {"T4": 1.0, "V100": 2.0}
@@ -56,9 +56,13 @@ WRONG: list[tuple[str | None, str | None, Callable[[], object]]] = [
     ("jobs['j'].model", None, lambda: job(model="")),
     ("jobs['j'].stages", None, lambda: job(demand=2, stages=(Stage(3, 1, 1),))),
     ("jobs['j'].stages[0]", None, lambda: job(stages=(None,))),
-    ("jobs['j'].phases", "sum to 4", lambda: job(phases=(Phase(2, 32, 2),))),
+    ("jobs['j'].phases", "sum to 4", lambda: job(phases=(TrainingPhase(2, 32, 2),))),
     ("jobs['j'].phases[0]", None, lambda: job(phases=(1,))),
-    ("jobs['j'].phases[1].epoch_work", None, lambda: job(phases=(Phase(1, 32, 0.75), Phase(1, 32, 0.25)))),
+    (
+        "jobs['j'].phases[1].epoch_work",
+        None,
+        lambda: job(phases=(TrainingPhase(1, 32, 0.75), TrainingPhase(1, 32, 0.25))),
+    ),
     # instances
     ("cluster", None, lambda: Instance(None)),  # type: ignore[arg-type]
     ("name", None, lambda: Instance(ONE, name=5)),  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refused import refused
 
-from hetopt import Cluster, GPUType, Instance, InvalidInstance, Job, JobType, Phase, Server, Stage, Tenant
+from hetopt import Cluster, GPUType, Instance, InvalidInstance, Job, JobType, Server, Stage, Tenant, TrainingPhase
 from hetopt.checks import MOST, count, is_text, number
 
 SPEEDS = {"T4": 1.0}
@@ -98,9 +98,9 @@ FIELDS: list[tuple[str, Callable[[Any], object]]] = [
     ("stages[].replicas", lambda v: Stage(v, 1, 1)),
     ("stages[].forward_s", lambda v: Stage(1, v, 1)),
     ("stages[].output_bytes", lambda v: Stage(1, 1, 1, output_bytes=v)),
-    ("phases[].epochs", lambda v: Phase(v, 32, 1)),
-    ("phases[].batch_size", lambda v: Phase(1, v, 1)),
-    ("phases[].epoch_work", lambda v: Phase(1, 32, v)),
+    ("phases[].epochs", lambda v: TrainingPhase(v, 32, 1)),
+    ("phases[].batch_size", lambda v: TrainingPhase(1, v, 1)),
+    ("phases[].epoch_work", lambda v: TrainingPhase(1, 32, v)),
     ("jobs['j'].throughput['T4']", lambda v: Job("j", {"T4": v}, 1)),
     ("jobs['j'].work", lambda v: Job("j", SPEEDS, v)),
     ("jobs['j'].demand", lambda v: Job("j", SPEEDS, 1, v)),

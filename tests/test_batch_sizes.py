@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refused import refused
 
-from hetopt import Cluster, InvalidInstance, Phase
+from hetopt import Cluster, InvalidInstance, TrainingPhase
 from hetopt.traces.batch_sizes import DOUBLED, LARGEST, SAMPLES, adapted, batch_sizes, phases_of, phases_text
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.conversion import to_instance
@@ -72,7 +72,7 @@ def test_seconds_of_an_epoch_are_its_steps_over_the_speed() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 99), st.floats(0.001, 1e6)), max_size=5))
 def test_cells_lose_nothing(parts: list[tuple[int, int, float]]) -> None:
-    assert phases_of(phases_text(parts)) == tuple(Phase(*part) for part in parts)
+    assert phases_of(phases_text(parts)) == tuple(TrainingPhase(*part) for part in parts)
 
 
 @pytest.mark.parametrize("cell", ["3", "3x4", "3x4@", "3x4@0", "3x0@1", "ax4@1", "3x4@1 5", "1.5x4@1", "3x4@nan"])

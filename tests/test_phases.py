@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetopt
-from hetopt import Cluster, Instance, Job, Phase
+from hetopt import Cluster, Instance, Job, TrainingPhase
 from hetopt.data.array_types import Floats
 from hetopt.models.asrpt import ASRPT
 from hetopt.models.queues import FIFO, SRTF
@@ -25,18 +25,18 @@ from hetopt.tolerances import EQUAL
 FREE = hetopt.Overheads(transfer=False)
 
 
-def job(phases: tuple[Phase, ...], name: str = "j", **fields: Any) -> Job:
+def job(phases: tuple[TrainingPhase, ...], name: str = "j", **fields: Any) -> Job:
     return Job(name, {"G": 1.0}, sum(phase.work for phase in phases), phases=phases, **fields)
 
 
-GROWING = job((Phase(2, 16, 10.0), Phase(4, 64, 4.0), Phase(3, 32, 6.0)))
+GROWING = job((TrainingPhase(2, 16, 10.0), TrainingPhase(4, 64, 4.0), TrainingPhase(3, 32, 6.0)))
 """54 s: 20 at batch size 16, 16 at 64, 18 at 32."""
 
 
 def test_a_job_is_seen_as_if_its_batch_size_stayed() -> None:
     first, second, third = (as_seen(GROWING, i) for i in range(3))
-    assert first.phases == (Phase(9, 16, 10.0), Phase(0, 32, 6.0), Phase(0, 64, 4.0))
-    assert second.phases == (Phase(2, 16, 10.0), Phase(7, 64, 4.0), Phase(0, 32, 6.0))
+    assert first.phases == (TrainingPhase(9, 16, 10.0), TrainingPhase(0, 32, 6.0), TrainingPhase(0, 64, 4.0))
+    assert second.phases == (TrainingPhase(2, 16, 10.0), TrainingPhase(7, 64, 4.0), TrainingPhase(0, 32, 6.0))
     assert third == GROWING
     assert (first.work, second.work) == (90.0, 48.0)
     plain = Job("j", {"G": 1.0}, 5.0)
@@ -44,7 +44,7 @@ def test_a_job_is_seen_as_if_its_batch_size_stayed() -> None:
 
 
 @given(phased(), st.data())
-def test_what_is_seen_keeps_the_epochs_and_the_batch_sizes(phases: tuple[Phase, ...], data: st.DataObject) -> None:
+def test_what_is_seen_keeps_epochs_and_batch_sizes(phases: tuple[TrainingPhase, ...], data: st.DataObject) -> None:
     begun = data.draw(st.integers(0, len(phases) - 1))
     seen = as_seen(job(phases), begun)
     assert seen.phases[:begun] == phases[:begun]
@@ -138,7 +138,7 @@ def test_the_schedule_of_a_policy_that_reads_no_work_is_as_without_phases(instan
 
 
 @given(st.lists(phased(), min_size=1, max_size=4), st.data())
-def test_phases_are_found_by_the_work_done(rows: list[tuple[Phase, ...]], data: st.DataObject) -> None:
+def test_phases_are_found_by_the_work_done(rows: list[tuple[TrainingPhase, ...]], data: st.DataObject) -> None:
     """By a loop over epochs."""
     jobs = tuple(job(phases, f"j{i}") for i, phases in enumerate(rows))
     seen, who = SeenPhases(jobs, jobs), np.arange(len(jobs))

@@ -22,7 +22,7 @@ from hetopt import (
     InvalidOption,
     Job,
     Options,
-    Phase,
+    TrainingPhase,
 )
 from hetopt.data.array_types import Floats
 from hetopt.models import fft
@@ -53,7 +53,7 @@ LENGTH = 10.0
 
 def test_the_work_left_by_hand() -> None:
     """Two epochs of 10 and two of 4: of four epochs, the prior counts two of each."""
-    job = Job("j", {"G": 1.0}, 28.0, phases=(Phase(2, 16, 10.0), Phase(2, 64, 4.0)))
+    job = Job("j", {"G": 1.0}, 28.0, phases=(TrainingPhase(2, 16, 10.0), TrainingPhase(2, 64, 4.0)))
     # the first epoch counts: 3 to 2, expected 2.4 to 1.6, ahead 1.4 to 1.6
     assert epoch_estimate(job, 28.0).left == pytest.approx(1.4 * 10 + 1.6 * 4)
     # two count: 4 to 2, expected 8/3 to 4/3, ahead 2/3 to 4/3; three of three epochs
@@ -71,7 +71,7 @@ def test_a_job_of_one_batch_size_has_the_work_of_an_epoch_less_than_it_has_left(
     epochs: int, work: float, data: st.DataObject
 ) -> None:
     ended = data.draw(st.integers(0, epochs - 1))
-    job = Job("j", {"G": 1.0}, epochs * work, phases=(Phase(epochs, 32, work),))
+    job = Job("j", {"G": 1.0}, epochs * work, phases=(TrainingPhase(epochs, 32, work),))
     found = epoch_estimate(job, (epochs - ended) * work)
     assert found.left == pytest.approx((epochs - ended - 1) * work)
     assert found.progress == pytest.approx(ended / epochs)
@@ -80,7 +80,7 @@ def test_a_job_of_one_batch_size_has_the_work_of_an_epoch_less_than_it_has_left(
 
 @given(phased(), st.data())
 def test_predictions_lie_between_the_cheapest_and_the_dearest_batch_size(
-    phases: tuple[Phase, ...], data: st.DataObject
+    phases: tuple[TrainingPhase, ...], data: st.DataObject
 ) -> None:
     job = Job("j", {"G": 1.0}, sum(phase.work for phase in phases), phases=phases)
     part = data.draw(st.floats(0.001, 1.0))
@@ -332,8 +332,8 @@ def test_a_job_takes_its_fastest_type_in_each_round() -> None:
 
 def test_a_prediction_changes_the_order() -> None:
     """Both jobs look equally long at their first batch size; one may have batches that are ten times as fast."""
-    growing = Job("growing", {"G": 1.0}, 55.0, phases=(Phase(5, 16, 10.0), Phase(5, 512, 1.0)))
-    steady = Job("steady", {"G": 1.0}, 100.0, phases=(Phase(10, 16, 10.0),))
+    growing = Job("growing", {"G": 1.0}, 55.0, phases=(TrainingPhase(5, 16, 10.0), TrainingPhase(5, 512, 1.0)))
+    steady = Job("steady", {"G": 1.0}, 100.0, phases=(TrainingPhase(10, 16, 10.0),))
     instance = Instance(Cluster.of({"G": 1}), jobs=(growing, steady))
     log = hetopt.simulate(make_system("shockwave", {"round_seconds": LENGTH, "window_rounds": 5}), instance)
     assert log.jobs["finish"].idxmin() == "growing"

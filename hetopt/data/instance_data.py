@@ -81,12 +81,12 @@ class InstanceData:
 
     @cached_property
     def halved(self) -> frozenset[str]:
-        """Jobs that hold half of their gang's GPUs, as they share them; only jobs of models with a packing do."""
+        """Jobs that hold half of their gang's GPUs, as they share them: jobs without sizes of models with a packing."""
         if not (self.packings and isinstance(self.held, Mapping)):
             return frozenset()
         models, found = {model for one in self.packings for model in one.models}, set[str]()
         for job in self.jobs:
-            gpus = self.held.get(job.name) if job.model in models else None
+            gpus = self.held.get(job.name) if job.model in models and not job.sizes else None
             if isinstance(gpus, Mapping) and sum(n for n in gpus.values() if is_real(type(n))) == job.demand / 2:
                 found.add(job.name)
         return frozenset(found)

@@ -22,7 +22,7 @@ from hetopt.data.packing import Packing
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
 from hetopt.data.standard_input import STANDARD_INPUT, read_bytes
-from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Phase, Stage, Tenant
+from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Stage, Tenant, TrainingPhase
 from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, format_path
 
 
@@ -216,7 +216,7 @@ def _job(part: schema.JobPart) -> Job:
     made = {
         "stages": tuple(Stage(**dict(one)) for one in part.stages),
         "sizes": tuple(GangSize(**dict(one)) for one in part.sizes),
-        "phases": tuple(Phase(**dict(one)) for one in part.phases),
+        "phases": tuple(TrainingPhase(**dict(one)) for one in part.phases),
     }
     return Job(**{**dict(part), **made})
 

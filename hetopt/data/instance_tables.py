@@ -19,7 +19,7 @@ from hetopt.data.file_values import to_number
 from hetopt.data.instance_data import STATE_FIELDS, InstanceData, warn_of_scales
 from hetopt.data.packing import Packing
 from hetopt.data.saving import check_folder, check_free, save
-from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Phase, Stage, Tenant
+from hetopt.data.workload import ONLY_JOB_TYPE, GangSize, Job, JobType, Stage, Tenant, TrainingPhase
 from hetopt.errors import InvalidInstance, Item, KeyPath, UnusableFile
 
 Made = TypeVar("Made", bound=InstanceData)
@@ -104,7 +104,7 @@ def made(key: str, name: Any, make: Callable[..., Any], *values: Any, **fields: 
 
 
 STAGE = tuple(f.name for f in dataclasses.fields(Stage))
-PHASE = tuple(f.name for f in dataclasses.fields(Phase))
+PHASE = tuple(f.name for f in dataclasses.fields(TrainingPhase))
 ABOUT = ("time", "source")
 
 
@@ -179,7 +179,7 @@ def _indexed(key: str, rows: list[tuple[tuple[Any, ...], list[Any]]], columns: I
     return pd.DataFrame([cells for _, cells in rows], index=index, columns=pd.Index(columns), dtype=object)
 
 
-def parts_of(table: pd.DataFrame | None, key: str, make: type[Stage | Phase]) -> dict[Any, list[Any]]:
+def parts_of(table: pd.DataFrame | None, key: str, make: type[Stage | TrainingPhase]) -> dict[Any, list[Any]]:
     """Job -> its stages (phases) in the order of their numbers; the first three fields of both are required."""
     numbered: dict[Any, dict[Any, Any]] = {}
     fields, one = tuple(f.name for f in dataclasses.fields(make)), INDEX[key][1]
@@ -286,9 +286,9 @@ def tables(instance: InstanceData) -> dict[str, pd.DataFrame]:
         type (work per second), demand, work, arrival (seconds) and the other fields of :class:`hetopt.Job`.
         ``stages``: index (job, stage from 1), the fields of :class:`hetopt.Stage`. ``sizes``: index (job, GPUs of the
         gang), a column per GPU type (work per second), columns ``batch_size.<type>``. ``phases``: index (job, phase
-        from 1), the fields of :class:`hetopt.Phase`. ``held``: index name, a column per GPU type (GPUs). ``done``:
-        index job, work. ``placed``: index (job, server), a column per GPU type (GPUs). ``packings``: index (model,
-        other, gpus), 0 GPUs for gangs of any size; a column per GPU type: the part of its isolated rate that a job of
+        from 1), the fields of :class:`hetopt.TrainingPhase`. ``held``: index name, a column per GPU type (GPUs).
+        ``done``: index job, work. ``placed``: index (job, server), a column per GPU type (GPUs). ``packings``: index
+        (model, other, gpus), 0 GPUs for gangs of any size; a column per GPU type: the part of its isolated rate that a job of
         the model keeps beside one of the other, empty where they cannot share; a row for each order of two models.
         ``instance``: one row, index name; time (seconds), source.
 
@@ -370,7 +370,7 @@ def from_tables(
     parts: dict[str, dict[Any, Any]] = {
         "stages": parts_of(stages, "stages", Stage),
         "sizes": sizes_of(sizes, names),
-        "phases": parts_of(phases, "phases", Phase),
+        "phases": parts_of(phases, "phases", TrainingPhase),
     }
     job_rows = [
         made("jobs", n, Job, n, speed, **_job(own, n), **{key: tuple(of.pop(n, ())) for key, of in parts.items()})

@@ -33,8 +33,8 @@ class Pairs:
 def packable_pairs(instance: InstanceData, allowed: NDArray[np.bool_], types: Sequence[str]) -> Pairs:
     """The pairs of jobs that may share their GPUs of some type.
 
-    Both have gangs of the same size, their models have a packing, each can run on the type, and its GPUs have the
-    memory of one worker of each.
+    Neither is elastic, both have gangs of the same size, their models have a packing, each can run on the type, and its
+    GPUs have the memory of one worker of each.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def packable_pairs(instance: InstanceData, allowed: NDArray[np.bool_], types: Se
     kinds: dict[tuple[str, int], int] = {}
     kind = np.full(len(instance.jobs), -1)
     for e, job in enumerate(instance.jobs if instance.packings else ()):
-        if job.model is not None:
+        if job.model is not None and not job.sizes:
             kind[e] = kinds.setdefault((job.model, job.demand), len(kinds))
     table = np.zeros((len(kinds), len(kinds), len(types)))  # the part that the first keeps
     for ((model, gpus), a), ((other, others), b) in product(kinds.items(), repeat=2):

@@ -280,7 +280,7 @@ class GangSize:
 
 
 @dataclass(frozen=True)
-class Phase:
+class TrainingPhase:
     """Consecutive epochs of a job at one batch size, as dynamic adaptation sets it [Shockwave].
 
     Parameters
@@ -397,7 +397,7 @@ class Job:
     model: str | None = None
     copies: int | None = None
     sizes: tuple[GangSize, ...] = ()
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[TrainingPhase, ...] = ()
 
     def __post_init__(self) -> None:
         key = "jobs", Item(text(self.name, "job name"))
@@ -430,7 +430,7 @@ class Job:
         object.__setattr__(self, "sizes", members(self.sizes, GangSize, (*key, "sizes")))
         if self.sizes:
             self._check_sizes((*key, "sizes"))
-        object.__setattr__(self, "phases", members(self.phases, Phase, (*key, "phases")))
+        object.__setattr__(self, "phases", members(self.phases, TrainingPhase, (*key, "phases")))
         _check_phases(self.phases, self.work, (*key, "phases"))
 
     def _check_sizes(self, key: KeyPath) -> None:
@@ -487,7 +487,7 @@ def _check_flow(stages: tuple[Stage, ...], key: KeyPath) -> None:
             )
 
 
-def _check_phases(phases: tuple[Phase, ...], work: float, key: KeyPath) -> None:
+def _check_phases(phases: tuple[TrainingPhase, ...], work: float, key: KeyPath) -> None:
     """Raise :class:`InvalidInstance` unless the phases have this work, and one work per epoch for each batch size."""
     total = sum(phase.work for phase in phases)
     if phases and abs(total - work) > EQUAL * work:

@@ -361,7 +361,8 @@ def packed_parts(plan: Plan, instance: Instance) -> dict[str, float]:
     Raises
     ------
     InvalidPlan
-        Two jobs that share GPUs have different ones, are not halves of one gang, or have no packing for their type.
+        Two jobs that share GPUs have different ones, are not halves of one gang, are elastic, or have no packing for
+        their type.
     """
     jobs, parts = plan.entities, dict[str, float]()
     for first, second in plan.packed:
@@ -374,6 +375,10 @@ def packed_parts(plan: Plan, instance: Instance) -> dict[str, float]:
                 "of one gang on one type"
             )
         (t,) = (jobs.types[k] for k in types)
+        if elastic := [job.name for job in (one, other) if job.sizes]:
+            raise InvalidPlan(
+                f"the plan packs job {elastic[0]!r}, which is elastic; only jobs without sizes share GPUs"
+            )
         own = parts_of(instance.packing_table, one.model, other.model, one.demand).get(t)
         if own is None:
             raise InvalidPlan(

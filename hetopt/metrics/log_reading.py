@@ -265,7 +265,7 @@ def places(log: Log, instance: Instance) -> pd.DataFrame:
     A job that shares its GPUs counts half of each; its place has all of them.
     """
     spans = log.spans
-    halved = 2 * spans["gpus"] == spans["job"].map({job.name: job.demand for job in instance.jobs})
+    halved = 2 * spans["gpus"] == spans["job"].map({job.name: job.demand for job in instance.jobs if not job.sizes})
     if "seats" in spans:
         seats = [_doubled(text) if half else text for text, half in zip(spans["seats"], halved, strict=True)]
         return pd.DataFrame({"seats": seats}, index=spans.index)

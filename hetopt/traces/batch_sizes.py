@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from hetopt.checks import FrozenDict
-from hetopt.data.workload import Phase
+from hetopt.data.workload import TrainingPhase
 from hetopt.errors import InvalidInstance
 
 SAMPLES: Mapping[str, int] = FrozenDict(
@@ -138,7 +138,7 @@ def phases_text(parts: Sequence[tuple[int, int, float]]) -> str:
     return " ".join(f"{epochs}x{size}@{seconds!r}" for epochs, size, seconds in parts)
 
 
-def phases_of(cell: str) -> tuple[Phase, ...]:
+def phases_of(cell: str) -> tuple[TrainingPhase, ...]:
     """The phases in a cell of :func:`phases_text`; the work of an epoch is its seconds.
 
     Raises
@@ -148,7 +148,7 @@ def phases_of(cell: str) -> tuple[Phase, ...]:
     """
     parts = (re.split("[x@]", part) for part in cell.split())
     try:
-        return tuple(Phase(int(epochs), int(size), float(seconds)) for epochs, size, seconds in parts)
-    except ValueError:  # also of Phase
+        return tuple(TrainingPhase(int(epochs), int(size), float(seconds)) for epochs, size, seconds in parts)
+    except ValueError:  # also of TrainingPhase
         wanted = "epochs x batch size @ seconds of an epoch, such as 31x10@4.25 10x20@3.5"
         raise InvalidInstance(f"is {cell!r}; it must be {wanted}", "phases") from None

@@ -16,7 +16,7 @@ from hetopt.checks import LEAST, any_mapping, at_least, choices, expect, one_of,
 from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.data.workload import GangSize, Job, JobType, Phase, Tenant, slowest_of_rows
+from hetopt.data.workload import GangSize, Job, JobType, Tenant, TrainingPhase, slowest_of_rows
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.batch_sizes import phases_of
 from hetopt.traces.catalogue import Catalogue, TrainedModel
@@ -483,7 +483,7 @@ def _elastic(
     return speed, tuple(sizes)
 
 
-def _phases(found: AssignedModels) -> list[tuple[Phase, ...]]:
+def _phases(found: AssignedModels) -> list[tuple[TrainingPhase, ...]]:
     """The phases of each job, scaled so that they take its seconds."""
     cells, locate = _optional(found.table, "phases"), locate_in(found.table)
     made = []

@@ -23,9 +23,9 @@ class SpaceSharing(ArrayComponent):
 
     Columns: ``alone[e, k]``, part of the time in which the gang of e has GPUs of type k for itself, and
     ``together[i, j, k]``, part of the time in which the gangs of i and j share GPUs of type k, for the pairs of
-    :func:`~hetopt.data.pairs.packable_pairs`. Rows, with s[e, i, j, k] the part of its rate that e keeps::
+    :func:`~hetopt.data.pairs.packable_pairs`. Rows, with p[e, i, j, k] the part of its rate that e keeps::
 
-        share[e, k]  = alone[e, k] + sum over pairs with e of s[e, i, j, k] together[i, j, k]       for all e, k
+        share[e, k]  = alone[e, k] + sum over pairs with e of p[e, i, j, k] together[i, j, k]       for all e, k
         sum over k of alone[e, k] + sum over pairs with e, k of together[i, j, k] <= 1              for all e
         sum over e of demand[e] alone[e, k] + sum over pairs of demand[i] together[i, j, k] <= m[k]  for all k
 
@@ -93,7 +93,7 @@ class SpaceSharing(ArrayComponent):
             """
             subject to
               share [Gavel, section 3.1] | what e does alone, and in its pairs
-                x[e, k] == y[e, k] + sum(s[e, i, j, k] * z[i, j, k] for i, j in P if e in {i, j})
+                x[e, k] == y[e, k] + sum(p[e, i, j, k] * z[i, j, k] for i, j in P if e in {i, j})
                 for e in E for k in K if v[e, k] > 0
               time [Gavel, section 3.1] | a gang runs at most all the time, alone or in one pair
                 sum(y[e, k] for k in K) + sum(z[i, j, k] for i, j in P if e in {i, j} for k in K) <= 1 for e in E
@@ -103,10 +103,10 @@ class SpaceSharing(ArrayComponent):
               y[e, k] as alone | part of the time in which e has GPUs of type k for itself
                 y[e, k] >= 0 for e in E for k in K if v[e, k] > 0, else 0
               z[i, j, k] as together | part of the time in which i and j share GPUs of type k
-                z[i, j, k] >= 0 for i, j in P for k in K if s[i, i, j, k] > 0, else 0
+                z[i, j, k] >= 0 for i, j in P for k in K if p[i, i, j, k] > 0, else 0
             symbols
               P | pairs of jobs that may share GPUs
-              s[e, i, j, k] | part of its rate that e of the pair keeps on type k; 0 where they cannot share
+              p[e, i, j, k] | part of its rate that e of the pair keeps on type k; 0 where they cannot share
             """,
             symbols=shared(kind),
         )

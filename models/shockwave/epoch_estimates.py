@@ -11,7 +11,7 @@ import numpy as np
 
 from hetopt.data.array_types import Numbers
 from hetopt.data.entities import Entities
-from hetopt.data.workload import Job, Phase
+from hetopt.data.workload import Job, TrainingPhase
 from hetopt.tolerances import INTEGRAL
 
 
@@ -65,7 +65,7 @@ def epoch_estimate(job: Job, left: float) -> EpochEstimate:
     return EpochEstimate(ended / total, so_far * total, part * sum(n * epoch_work[size] for size, n in ahead.items()))
 
 
-def _epochs_done(phases: tuple[Phase, ...], done: float) -> float:
+def _epochs_done(phases: tuple[TrainingPhase, ...], done: float) -> float:
     """Epochs, with the done part of the last one, after ``done`` work."""
     ended = 0.0
     for phase in phases:
