@@ -89,9 +89,16 @@ def test_the_jobs_of_sia_are_elastic() -> None:
     assert any(size.batch_size["T4"] > 128 for job in instance.jobs for size in job.sizes)
 
 
+def test_the_local_batch_is_rounded_up_above_the_largest_batch() -> None:
+    """4,096 examples of 24 GPUs are 170.7 each, of which AdaptDL makes 171."""
+    assert GOODPUTS["ResNet-18"].most == 4096
+    assert GOODPUTS["ResNet-18"].best(24, 6)[1] == 171 * 24
+
+
 def test_sizes_of_gangs() -> None:
     assert list(gang_sizes(12, 4)) == [1, 2, 4, 8, 12]
     assert list(gang_sizes(3, 8)) == [1, 2]
+    assert list(gang_sizes(18, 6)) == [1, 2, 4, 6, 12, 18]
 
 
 def test_bad_settings_are_refused() -> None:

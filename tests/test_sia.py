@@ -116,6 +116,8 @@ def test_only_configurations_are_chosen() -> None:
     instance = Instance(Cluster.of({"A": 8}, gpus_per_server=4), jobs=(job_of("a", rates, 1),))
     _, gangs = sia.Sia().formulation(instance)
     assert list(gangs.job) == ["a/1", "a/2", "a/4", "a/8"]
+    of_six = Instance(Cluster.of({"A": 12}, gpus_per_server=6), jobs=instance.jobs)
+    assert list(sia.Sia().formulation(of_six)[1].job) == ["a/1", "a/2", "a/4", "a/6"]
 
 
 def test_the_system_doubles_the_gpus_of_a_job_alone() -> None:

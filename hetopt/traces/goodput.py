@@ -77,10 +77,12 @@ class Goodput:
 
         Parameters
         ----------
+        gpus, servers:
+            K, the number of GPUs, and N, the number of servers on which they are.
         local, accumulated:
             (b,) examples of a GPU at a time, and how many such batches are accumulated before the last.
         faster:
-            Speed at which the GPUs compute, relative to those of the fit.
+            Speed at which the GPUs compute, relative to those of the fit; no unit.
         """
         compute = (self.compute[0] + self.compute[1] * local) / faster
         alpha, beta = self.several_servers if servers > 1 else self.one_server
@@ -93,7 +95,16 @@ class Goodput:
         return np.asarray((1 + self.noise) / (batch / self.batch_size + self.noise))
 
     def best(self, gpus: int, servers: int, faster: float = 1.0) -> tuple[float, int]:
-        """The largest goodput, in iterations of M0 per second, and its batch size; (0, 0) where none is possible."""
+        """The largest goodput, in iterations of M0 per second, and its batch size in examples; (0, 0) if impossible.
+
+        The local batch is rounded up, as in AdaptDL, the public code of Pollux. So the batch size may exceed
+        :attr:`most`, by less than an example for each local batch in it.
+
+        Parameters
+        ----------
+        gpus, servers, faster:
+            As of :meth:`seconds`.
+        """
         least, largest = self.local
         first = max(self.batch_size, least * gpus)
         if first > self.most:
@@ -117,9 +128,17 @@ def best_of(model: Goodput, gpus: int, servers: int, faster: float) -> tuple[flo
 
 
 def gang_sizes(capacity: int, on_server: int) -> Iterable[int]:
-    """Powers of two of GPUs up to a server, then whole servers [Sia, section 3.2]."""
+    """Powers of two of GPUs below a whole server, then whole servers [Sia, section 3.2].
+
+    Parameters
+    ----------
+    capacity:
+        GPUs of all servers together.
+    on_server:
+        GPUs of a server, at least 1.
+    """
     size = 1
-    while size <= min(on_server, capacity):
+    while size <= min(on_server - 1, capacity):
         yield size
         size *= 2
-    yield from range(2 * on_server, capacity + 1, on_server)
+    yield from range(on_server, capacity + 1, on_server)

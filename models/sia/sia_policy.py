@@ -25,6 +25,7 @@ from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Component
 from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
+from hetopt.traces.goodput import gang_sizes
 
 ROUND_SECONDS = 60.0
 """Length of a round [Sia, section 4.3]."""
@@ -191,20 +192,19 @@ class Sia:
 
 def _configurations(instance: Instance) -> Gangs:
     """The gangs that are configurations of Sia [Sia, section 3.2]; of rigid jobs all gangs are."""
-    largest, whole = _servers(instance.cluster)
+    sizes = _sizes(instance.cluster)
 
     def allowed(job: Job, gpu_type: str, gpus: int) -> bool:
-        if not job.sizes:
-            return True
-        server = largest[gpu_type]
-        if gpus <= server:
-            return gpus & (gpus - 1) == 0
-        return gpus % server == 0 and gpus // server <= whole[gpu_type]
+        return not job.sizes or gpus in sizes[gpu_type]
 
     return gangs_of(instance, allowed)
 
 
-def _servers(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
-    """GPU type -> GPUs of its largest servers, and the number of these servers."""
-    largest = {t: max(seats.values(), default=0) for t, seats in cluster.seats.items()}
-    return largest, {t: sum(n == largest[t] for n in seats.values()) for t, seats in cluster.seats.items()}
+def _sizes(cluster: Cluster) -> dict[str, frozenset[int]]:
+    """GPU type -> GPUs of its configurations, on those of its servers that have most GPUs of it."""
+    sizes = {}
+    for t, seats in cluster.seats.items():
+        on_server = max(seats.values(), default=1)
+        whole = sum(n == on_server for n in seats.values())
+        sizes[t] = frozenset(gang_sizes(on_server * whole, on_server))
+    return sizes
