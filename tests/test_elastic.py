@@ -108,6 +108,21 @@ def test_gangs_are_jobs_of_one_size() -> None:
     assert gangs.instance.entities("jobs").held.tolist() == [[0, 0], [2, 0], [0, 0], [0, 0]]  # type: ignore[union-attr]
 
 
+def test_gangs_have_names_of_their_own() -> None:
+    jobs = (elastic(), Job("a/4", {"A": 1.0, "B": 1.0}, 5.0), elastic("b//"))
+    gangs = gangs_of(Instance(cluster(), jobs=jobs))
+    a, b = ([f"{name}////{n}" for n in (1, 2, 4)] for name in ("a", "b//"))
+    assert list(gangs.job) == [*a, "a/4", *b]
+    assert list(gangs.job.values()) == ["a", "a", "a", "a/4", "b//", "b//", "b//"]
+
+
+def test_a_job_of_which_no_gang_is_allowed_keeps_what_it_holds() -> None:
+    instance = Instance(cluster(), jobs=(elastic(demand=2),), held={"a": {"A": 2}})
+    gangs = gangs_of(instance, lambda *_: False)
+    assert dict(gangs.job) == {"a": "a"}
+    assert gangs.instance.held == {"a": {"A": 2}}
+
+
 @given(st.lists(st.sampled_from([0, 1, 2, 4]), min_size=2, max_size=2), st.sampled_from([1, 2, 4]))
 def test_rates_do_not_depend_on_which_size_is_the_demand(numbers: list[int], demand: int) -> None:
     """The same job, described from another of its sizes, has the same plans and rates."""

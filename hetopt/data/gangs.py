@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from hetopt.checks import FrozenDict
@@ -20,8 +20,9 @@ class Gangs:
     Attributes
     ----------
     instance:
-        The instance with a rigid job for each size of a gang: the job ``a`` on 4 GPUs is ``a/4``. Jobs of a single size
-        keep their names. A gang holds what its job holds, if that is as many GPUs.
+        The instance with a rigid job for each size of a gang: the job ``a`` on 4 GPUs is ``a/4``, or ``a//4`` if a name
+        of a job has a slash, and so on. Jobs of a single size keep their names. A gang holds what its job holds, if
+        that is as many GPUs.
     job:
         Gang -> its job.
     """
@@ -33,11 +34,11 @@ class Gangs:
 def gangs_of(instance: Instance, allowed: AnyGang = lambda *_: True) -> Gangs:
     """The gangs of all jobs that fit on a GPU type, where ``allowed`` says so.
 
-    A job of which no gang fits keeps that of its demand, so that none is lost.
+    A job of which no gang fits keeps its name and its demand, so that none is lost.
     """
     jobs, made, owner = instance.entities("jobs"), list[Job](), dict[str, str]()
     held: dict[str, Mapping[str, float]] = {}
-    types, capacity = jobs.types, jobs.capacity.tolist()
+    types, capacity, separator = jobs.types, jobs.capacity.tolist(), _separator(jobs.names)
     for e, job in enumerate(instance.jobs):
         sizes = {int(jobs.demand[e]): jobs.task_speed[e], **jobs.other_sizes.get(e, {})}
         there = instance.held.get(job.name) if instance.held else None
@@ -48,13 +49,21 @@ def gangs_of(instance: Instance, allowed: AnyGang = lambda *_: True) -> Gangs:
                 for t, v, room in zip(types, speed.tolist(), capacity, strict=True)
             }
             if any(rate.values()):
-                name = f"{job.name}/{gpus}" if job.sizes else job.name
+                name = f"{job.name}{separator}{gpus}" if job.sizes else job.name
                 gangs.append(replace(job, name=name, demand=gpus, throughput=rate, sizes=(), stages=()))
-                if there is not None:
-                    held[name] = there if sum(there.values()) == gpus else FrozenDict()
         for gang in gangs or [replace(job, sizes=())]:
             owner[gang.name] = job.name
             made.append(gang)
+            if there is not None:
+                held[gang.name] = there if sum(there.values()) == gang.demand else FrozenDict()
     done = {gang: instance.done[job] for gang, job in owner.items() if job in instance.done}
     whole = instance.replace(jobs=tuple(made), held=held, done=done, placed={}, tenants=())
     return Gangs(whole, FrozenDict(owner))
+
+
+def _separator(names: Iterable[str]) -> str:
+    """Slashes that occur in no name."""
+    separator = "/"
+    while any(separator in name for name in names):
+        separator *= 2
+    return separator
