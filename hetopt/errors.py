@@ -10,6 +10,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -209,7 +210,15 @@ class Stalled(HetoptError, RuntimeError):
 
 
 class PolicyFailed(HetoptError, RuntimeError):
-    """A policy failed in a run of an experiment, in whatever way; the cause is its error."""
+    """A policy failed in a run of an experiment, in whatever way; the cause is its error.
+
+    Attributes
+    ----------
+    failures:
+        Run -> its error, where several may fail.
+    """
+
+    failures: Mapping[Any, PolicyFailed] = MappingProxyType({})
 
 
 class WorkersKilled(PolicyFailed):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,11 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from hetopt import Instance
 from hetopt.errors import InvalidOption, UnknownName
-from hetopt.experiments.experiment import SystemVariant
+from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.race import Compared, Race, RaceResult, all_systems, metric_of_aim
 from hetopt.experiments.run_store import RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
+from hetopt.models import queues
 from hetopt.presentation.recommendation import draw, one_more_table, ranking_table, sentences
 
 JCT, JAIN = metric_of_aim("jct"), metric_of_aim("tenants")
@@ -116,12 +120,44 @@ def test_one_sample_is_not_sure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_budget_is_kept(tmp_path: Path, jobs: int) -> None:
-    """Once a system has run and time is up, the others do not take part; with more time a second race runs them."""
-    race = Race(SHORT, systems("srtf", "fifo", "las", "srsf"), seconds=0.001, most_samples=1, one_more=False)
-    result = race.run(RunStore(tmp_path), jobs=jobs)
-    assert result.left
-    assert {own.reason for own in result.dropped.values()} == {"no time within 0.001 s"}
-    assert not replace(race, seconds=600.0).run(RunStore(tmp_path)).dropped
+    """Systems for which there is no time do not take part; with more time they do."""
+    race = Race(SHORT, systems("srtf", "fifo"), most_samples=1, one_more=False)
+    with pytest.raises(InvalidOption, match=r"leave nothing to compare: srtf: no time within 1e-09 s; fifo: no time"):
+        replace(race, seconds=1e-9).run(RunStore(tmp_path), jobs=jobs)
+    replace(race, systems=systems("srtf")).run(RunStore(tmp_path))
+    result = replace(race, seconds=1e-9).run(RunStore(tmp_path), jobs=jobs)
+    assert result.left == ["srtf"]
+    assert result.dropped["fifo"].reason == "no time within 1e-09 s"
+    assert not race.run(RunStore(tmp_path)).dropped
+
+
+def slow(instance: Instance, state: Any = None) -> Any:
+    """A policy that sleeps before each of its decisions."""
+    time.sleep(0.3)
+    return queues.SRTF()(instance, state)
+
+
+def test_a_run_that_has_begun_ends_when_time_is_up(tmp_path: Path) -> None:
+    experiment = Experiment((SHORT,), systems("test_race:slow"))
+    assert experiment.run(RunStore(tmp_path), seconds=0.5) == []
+    assert not list(tmp_path.rglob("run.json"))
+
+
+def first(instance: Instance, state: Any = None) -> Any:
+    raise ValueError("the first reason")
+
+
+def second(instance: Instance, state: Any = None) -> Any:
+    raise ValueError("the second reason")
+
+
+def test_each_failing_system_has_its_own_reason(tmp_path: Path) -> None:
+    race = Race(SHORT, (*systems("srtf"), *map(SystemVariant, ("test_race:first", "test_race:second"))), one_more=False)
+    result = replace(race, most_samples=1).run(RunStore(tmp_path))
+    for name in ("first", "second"):
+        assert result.dropped[f"test_race:{name}"].reason.startswith(
+            f"the policy failed: ValueError: the {name} reason"
+        )
 
 
 def test_more_gpus_shorten_the_mean_of_a_full_cluster(tmp_path: Path) -> None:

@@ -288,8 +288,9 @@ def tables(instance: InstanceData) -> dict[str, pd.DataFrame]:
         gang), a column per GPU type (work per second), columns ``batch_size.<type>``. ``phases``: index (job, phase
         from 1), the fields of :class:`hetopt.TrainingPhase`. ``held``: index name, a column per GPU type (GPUs).
         ``done``: index job, work. ``placed``: index (job, server), a column per GPU type (GPUs). ``packings``: index
-        (model, other, gpus), 0 GPUs for gangs of any size; a column per GPU type: the part of its isolated rate that a job of
-        the model keeps beside one of the other, empty where they cannot share; a row for each order of two models.
+        (model, other, gpus), 0 GPUs for gangs of any size; a column per GPU type: the part of its isolated rate that a
+        job of the model keeps beside one of the other, empty where they cannot share; a row for each order of two
+        models.
         ``instance``: one row, index name; time (seconds), source.
 
     Raises

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from threading import Event, Thread
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, TypeAlias
 
 from hetopt import __version__
@@ -165,6 +166,7 @@ class Experiment:
         jobs: int | str = 1,
         watch: ProgressCallback | None = None,
         checkpoint_every: float = 60.0,
+        seconds: float = inf,
     ) -> list[RunRecord]:
         """Run and store the missing runs; a run that was interrupted continues from its checkpoint.
 
@@ -181,6 +183,9 @@ class Experiment:
             Wall-clock seconds between two checkpoints of a run, see
             :class:`~hetopt.simulation.checkpoints.Checkpoints`. They lie in the folder of the run until it is stored,
             or its policy fails. Other hosts write none unless they share the folder.
+        seconds:
+            Wall-clock seconds after which no run begins, and those that have begun end at their next progress, without
+            a record; with a checkpoint they continue the next time.
 
         Returns
         -------
@@ -195,7 +200,7 @@ class Experiment:
             The checkpoint of a run is one with other settings.
         PolicyFailed
             A policy failed, e.g. made no progress, or killed the workers of Dask; raised after all other runs are
-            stored.
+            stored. Its ``failures`` has the error of each run that failed.
         MissingPackage
             Dask is not installed.
         """
@@ -204,7 +209,7 @@ class Experiment:
         if jobs != 1:
             expected = expected_seconds(store.seconds())
             specs.sort(key=lambda spec: -(expected(spec.key) or 0.0))
-        records, failed = [], []
+        records, failed, deadline = [], dict[RunKey, PolicyFailed](), time() + seconds
         check_folder(store.path)
         folder = store.path.resolve()
         files = {spec.key: ProgressFile(folder / spec.key.folder() / PROGRESS) for spec in specs}
@@ -218,25 +223,27 @@ class Experiment:
                 return partial(watch, key)
             return files[key].write  # a callback cannot be sent to other processes
 
-        tasks = [(spec, folder, checkpoint_every, report(spec.key)) for spec in specs]
+        tasks = [(spec, folder, checkpoint_every, report(spec.key), deadline) for spec in specs]
         polled = nullcontext() if jobs == 1 or watch is None else _polled(files, watch)
         with polled, closing(run_parallel(_run, tasks, jobs, _killed)) as results:
             for (spec, *_), result in results:
                 record = None
                 if isinstance(result, PolicyFailed):
-                    failed.append(result)
-                else:
+                    failed[spec.key] = result
+                elif result is not None:
                     record, log = result
                     store.write(record, log)
                     records.append(record)
-                if not isinstance(result, WorkersKilled):
+                if result is not None and not isinstance(result, WorkersKilled):
                     Checkpoints(folder / spec.key.folder() / CHECKPOINT).remove()
                 files[spec.key].remove()
                 if watch is not None:
                     watch(spec.key, record)
         if failed:
-            more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
-            raise PolicyFailed(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
+            (key, first), more = next(iter(failed.items())), f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+            problem = PolicyFailed(f"{key}: {first}{more}; the other runs are stored")
+            problem.failures = failed
+            raise problem from first.__cause__
         return records
 
 
@@ -354,28 +361,52 @@ class RunSpec:
             )
         except REFUSALS as problem:
             return replace(record, seconds=seconds(), refused=" ".join(problem.reason.split())), None
-        except UnusableFile:  # of checkpoints
+        except (UnusableFile, _OutOfTime):  # of checkpoints; of the experiment
             raise
         except HetoptError as problem:
-            raise PolicyFailed(f"{self.key}: {problem}") from problem
+            raise PolicyFailed(str(problem)) from problem
         except (Exception, SystemExit) as problem:
-            raise PolicyFailed(f"{self.key}: the policy failed: {raised(problem)}") from problem
+            raise PolicyFailed(f"the policy failed: {raised(problem)}") from problem
         metrics = {str(name): float(value) for name, value in summary(log, instance).items()}
         return replace(record, summary=metrics, seconds=seconds(), end=log.end), log
 
 
-def _run(spec: RunSpec, store: Path, every: float, report: ProgressFunction | None) -> RunResult | PolicyFailed:
-    """The result of a run; a failing policy must not stop other runs."""
+class _OutOfTime(Exception):
+    """A run ends before it is done."""
+
+
+@dataclass(frozen=True)
+class _Until:
+    """Passes progress on until a second of the clock."""
+
+    deadline: float
+    report: ProgressFunction | None
+
+    def __call__(self, now: SimulationProgress) -> None:
+        if self.report is not None:
+            self.report(now)
+        if time() > self.deadline:
+            raise _OutOfTime
+
+
+def _run(
+    spec: RunSpec, store: Path, every: float, report: ProgressFunction | None, deadline: float
+) -> RunResult | PolicyFailed | None:
+    """The result of a run, None if there is no time for it; a failing policy must not stop other runs."""
+    if time() > deadline:
+        return None
     checkpoints = None
     if store.is_dir():  # else this is another host
         folder = store / spec.key.folder()
         check_folder(folder)
         checkpoints = Checkpoints(folder / CHECKPOINT, every, spec.as_settings())
     try:
-        return spec.run(report, checkpoints)
+        return spec.run(_Until(deadline, report), checkpoints)
+    except _OutOfTime:
+        return None
     except PolicyFailed as problem:
         return problem
 
 
-def _killed(spec: RunSpec, *_: object) -> WorkersKilled:
-    return WorkersKilled(f"{spec.key}: each worker of Dask that ran it was killed, perhaps because memory ran out")
+def _killed(*_: object) -> WorkersKilled:
+    return WorkersKilled("each worker of Dask that ran it was killed, perhaps because memory ran out")

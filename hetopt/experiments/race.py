@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from threading import get_ident
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,14 +24,13 @@ from hetopt.errors import InvalidOption, PolicyFailed
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_progress import ProgressCallback
-from hetopt.experiments.run_store import RunKey, RunRecord, RunStore
+from hetopt.experiments.run_store import RunKey, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.formulations.traits import traits_of
 from hetopt.metrics.definitions import METRICS, Metric
 from hetopt.parallel import number_of_workers
 from hetopt.plugins import POLICIES, SYSTEMS
 from hetopt.registry import make_system
-from hetopt.simulation.progress import SimulationProgress
 
 AIMS: Mapping[str, str] = {
     "jct": "jct_mean",
@@ -274,8 +273,8 @@ class Race:
     environment:
         Settings of the environment.
     seconds:
-        Wall-clock seconds of the race. A sample begins only if it should end in time, and systems for which there is no
-        time in the first sample do not take part. One more GPU of each type is tried on one sample at least.
+        Wall-clock seconds of the race. A sample begins only if it should end in time, and systems that do not end in
+        the first sample for lack of time do not take part. One more GPU of each type is tried on one sample at least.
     most_samples:
         Largest number of samples.
     confidence:
@@ -331,10 +330,6 @@ class Race:
             As of :meth:`~hetopt.experiments.experiment.Experiment.run`.
         """
         return _Running(self, store, jobs, watched).result()
-
-
-class _TimeIsUp(Exception):
-    """The runs of the first sample have taken all the time of the race."""
 
 
 @dataclass
@@ -394,37 +389,25 @@ class _Running:
             elif missing:
                 self.dropped[name] = Dropped(sample + 1, f"{metric_of_aim(missing[0]).title} has no value")
 
-    def _until_time_is_up(self, watch: ProgressCallback | None) -> ProgressCallback:
-        """Pass progress on, and end the runs if one is stored and time is up, unless called by another thread."""
-        main, stored = get_ident(), False
-
-        def timed(key: RunKey, now: SimulationProgress | RunRecord | None) -> None:
-            nonlocal stored
-            if watch is not None:
-                watch(key, now)
-            stored = stored or (isinstance(now, RunRecord) and now.refused is None)
-            if stored and get_ident() == main and time.monotonic() - self.began > self.race.seconds:
-                raise _TimeIsUp
-
-        return timed
-
     def _summaries(
         self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int, *, first: bool = False
     ) -> dict[str, Mapping[str, float] | str]:
         """System -> its metrics on a sample, or why it has none; in the ``first`` one perhaps for lack of time."""
         found: dict[str, Mapping[str, float] | str] = {}
         experiment = Experiment((workload,), tuple(systems), (sample,), self.race.environment)
-        failure = ""
+        failures: Mapping[RunKey, PolicyFailed] = {}
+        spent = time.monotonic() - self.began
         try:
             with self.watched(experiment) as watch:
-                experiment.run(self.store, jobs=self.jobs, watch=self._until_time_is_up(watch) if first else watch)
+                experiment.run(
+                    self.store, jobs=self.jobs, watch=watch, seconds=self.race.seconds - spent if first else inf
+                )
         except PolicyFailed as problem:
-            failure = str(problem)
-        except _TimeIsUp:
-            failure = f"no time within {self.race.seconds:g} s"
+            failures = problem.failures
         for spec in experiment.runs():
             record = self.store.record(spec.key)
-            found[spec.system.label] = failure if record is None else record.refused or record.summary
+            failure = failures.get(spec.key, f"no time within {self.race.seconds:g} s")
+            found[spec.system.label] = str(failure) if record is None else record.refused or record.summary
         return found
 
     def _with_more(self, result: RaceResult) -> dict[str, pd.DataFrame]:
