@@ -16,7 +16,18 @@ import pytest
 from refused import refused
 
 import hetopt
-from hetopt import Instance, InvalidInstance, InvalidOption, NotSolved, Stalled, UnknownName
+from hetopt import (
+    Cluster,
+    GPUType,
+    Instance,
+    InvalidInstance,
+    InvalidOption,
+    Job,
+    NotSolved,
+    Server,
+    Stalled,
+    UnknownName,
+)
 from hetopt.errors import PolicyFailed, UnusableFile
 from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Experiment, SystemVariant
@@ -317,6 +328,17 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
     assert offered_load(spot.instance()) == pytest.approx(0.5)
     assert "catalogue 'lambda', durations on the GPU type of each row" in spot.instance().source
     assert workload_of(json.loads(json.dumps(spot.as_settings()))) == spot
+
+
+def test_deadlines_count_only_types_on_which_a_job_can_run(tmp_path: Path) -> None:
+    """B is faster, but has too little memory for a, and too few GPUs for b."""
+    types = (GPUType("A", 16.0), GPUType("B", 8.0))
+    cluster = Cluster(types, (Server("s", {"A": 4, "B": 1}),))
+    rate = {"A": 1.0, "B": 4.0}
+    jobs = (Job("a", rate, 60.0, memory_bytes=12.0), Job("b", rate, 60.0, 2, arrival=10.0), Job("c", rate, 60.0))
+    Instance(cluster, jobs=jobs).write(tmp_path / "jobs.yaml")
+    found = TraceWorkload(str(tmp_path / "jobs.yaml"), deadline_factor=2.0).instance()
+    assert [job.deadline for job in found.jobs] == [120.0, 130.0, 30.0]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
+import numpy as np
 import pandas as pd
 
 from hetopt.checks import FrozenDict, any_mapping, at_least, boolean, choices, counted, mapping, shown, whole
@@ -90,8 +91,8 @@ class TraceWorkload:
     more_gpus:
         GPU type -> GPUs added to the cluster, on a further server; arrivals do not change with them.
     deadline_factor:
-        Each job without a deadline gets one: this factor, above 1, of its time on its fastest GPU type after its
-        arrival; None: no deadlines are added.
+        Each job without a deadline gets one: this factor, above 1, of its time on the fastest GPU type on which
+        it can run, after its arrival; None: no deadlines are added.
 
     Raises
     ------
@@ -269,11 +270,12 @@ class TraceWorkload:
 
 def _with_deadlines(instance: Instance, factor: float) -> Instance:
     """The instance with deadlines for its jobs that have none."""
+    entities = instance.entities("jobs")
+    gang, task = entities.speed.max(axis=1), entities.task_speed.max(axis=1)
+    fastest = np.where(gang > 0, gang, task).tolist()  # a gang too large for every type runs on several, if at all
     jobs = [
-        job
-        if job.deadline is not None
-        else replace(job, deadline=job.arrival + factor * job.work / max(job.throughput.values()))
-        for job in instance.jobs
+        job if job.deadline is not None else replace(job, deadline=job.arrival + factor * job.work / speed)
+        for job, speed in zip(instance.jobs, fastest, strict=True)
     ]
     return instance.replace(jobs=tuple(jobs))
 
