@@ -104,5 +104,7 @@ def test_sizes_of_gangs() -> None:
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(InvalidOption, match=r"SiaLike\.models has the model 'GPT'"):
         SiaLike(models={"GPT": 1.0})
+    with pytest.raises(InvalidOption, match=r"SiaLike\.models is \{\}; at least one must have a share above 0"):
+        SiaLike(models={})
     with pytest.raises(InvalidOption, match=r"Goodput\.overlap is 0\.5"):
         Goodput((1, 1), (1, 1), (1, 1), 0.5, 1, 2, (1, 2), 1.0)

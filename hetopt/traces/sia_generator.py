@@ -71,7 +71,7 @@ class SiaLike:
     Raises
     ------
     InvalidOption
-        A number out of its range, or an unknown model.
+        A number out of its range, no model, or an unknown one.
     """
 
     jobs_per_hour: float = 20.0
@@ -79,7 +79,7 @@ class SiaLike:
 
     def __post_init__(self) -> None:
         at_least(self.jobs_per_hour, "SiaLike.jobs_per_hour", 0.01, InvalidOption)
-        shares = name_shares(self.models, "SiaLike.models")
+        shares = name_shares(self.models, "SiaLike.models", empty=False)
         for name in shares:
             if name not in GOODPUTS:
                 raise InvalidOption(f"has the model {name!r}; {choices(name, GOODPUTS)}", "SiaLike.models")
