@@ -82,6 +82,16 @@ def test_errors_in_files_name_line_and_key(tmp_path: Path) -> None:
             Instance.read(tmp_path / "bad.yaml")
 
 
+def test_errors_name_the_line_of_the_packing_for_that_size(tmp_path: Path) -> None:
+    more = Packing(("A", "B"), {"V100": (0.5, 0.9)}, gpus=2)
+    BOTH.replace(packings=[AB, more]).write(tmp_path / "good.yaml")
+    text = (tmp_path / "good.yaml").read_text().replace("V100: [0.5, 0.9]", "T4: [0.5, 0.9]")
+    (tmp_path / "bad.yaml").write_text(text)
+    line = next(i for i, own in enumerate(text.splitlines(), 1) if "T4" in own)
+    with refused(InvalidInstance, "packings['A + B on 2 GPUs'].parts", "'T4'", file="bad.yaml", line=line):
+        Instance.read(tmp_path / "bad.yaml")
+
+
 def test_errors_in_tables_name_table_and_row() -> None:
     tables = SHARING.tables()
     assert tables["packings"].index.tolist() == [("A", "B", 0), ("B", "A", 0), ("A", "A", 1)]
@@ -90,7 +100,7 @@ def test_errors_in_tables_name_table_and_row() -> None:
         Instance.from_tables(**lacking)
     large = tables["packings"].copy()
     large["K80"] = [None, None, 2.0]
-    with refused(InvalidInstance, "packings['A + A'].parts['K80']", table="packings", row=("A", "A", 1)):
+    with refused(InvalidInstance, "packings['A + A on 1 GPU'].parts['K80']", table="packings", row=("A", "A", 1)):
         Instance.from_tables(**(tables | {"packings": large}))
 
 

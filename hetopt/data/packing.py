@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, count, known, mapping, number, shown, text
+from hetopt.checks import FrozenDict, count, counted, known, mapping, number, shown, text
 from hetopt.data.array_types import Floats, Positions
 from hetopt.errors import InvalidInstance, Item, KeyPath
 
@@ -47,6 +47,9 @@ class Packing:
             raise InvalidInstance(f"is {shown(self.models)}; it must be two names of models", "packings[].models")
         first, second = (text(model, "packings[].models") for model in self.models)
         object.__setattr__(self, "models", (first, second))
+        if self.gpus is not None:
+            size = count(self.gpus, ("packings", Item(packing_name(self.models)), "gpus"), least=1)
+            object.__setattr__(self, "gpus", size)
         key: KeyPath = ("packings", Item(self.name), "parts")
         given = mapping(self.parts, key)
         if not given:
@@ -56,18 +59,22 @@ class Packing:
             if first == second and own[0] != own[1]:
                 raise InvalidInstance(f"is {own!r}; two jobs of one model keep the same part", (*key, Item(t)))
         object.__setattr__(self, "parts", FrozenDict(parts))
-        if self.gpus is not None:
-            object.__setattr__(self, "gpus", count(self.gpus, ("packings", Item(self.name), "gpus"), least=1))
 
     @property
     def name(self) -> str:
-        """The models, for messages."""
-        return " + ".join(self.models)
+        """The models and the size of the gangs, for messages."""
+        return packing_name(self.models, self.gpus)
 
     def reversed(self) -> Packing:
         """The same with the models in the other order."""
         parts = {t: (second, first) for t, (first, second) in self.parts.items()}
         return Packing((self.models[1], self.models[0]), parts, self.gpus)
+
+
+def packing_name(models: Iterable[str], gpus: int | None = None) -> str:
+    """``A + B``, or ``A + B on 2 GPUs`` where a packing holds for gangs of one size."""
+    names = " + ".join(models)
+    return names if gpus is None else f"{names} on {counted(gpus, 'GPU')}"
 
 
 def _two_parts(own: object, key: KeyPath) -> tuple[float, float]:

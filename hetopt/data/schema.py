@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from hetopt.data.cluster import INTRA_BYTES_PER_S, NIC_BYTES_PER_S
 from hetopt.data.file_values import Amount, Count, Name, Natural, Part, Positive, Speeds, Weight, wrong
+from hetopt.data.packing import packing_name
 from hetopt.data.workload import Parallelism
 
 SCHEMA = "hetopt/instance/1"
@@ -225,7 +226,7 @@ class PackingPart(DescribedPart):
     @property
     def name(self) -> str:
         """As of :class:`~hetopt.data.packing.Packing`."""
-        return " + ".join(self.models)
+        return packing_name(self.models, self.gpus)
 
 
 class InstancePart(DescribedPart):
