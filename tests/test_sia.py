@@ -128,6 +128,12 @@ def test_the_system_doubles_the_gpus_of_a_job_alone() -> None:
     assert log.spans["start"].tolist() == [0, 60, 120, 180]
 
 
+def test_every_reason_for_idle_gpus_is_declared() -> None:
+    assert sia.Sia().traits.idles == ""
+    reasons = (sia.Sia(penalty=0.5) + sia.GradualScaleUp()).traits.idles
+    assert reasons == "rows of extra components must hold; the penalty of waiting is less than what a job costs"
+
+
 def test_bad_settings_are_refused() -> None:
     for bad, problem in (
         ({"power": 0.0}, "power is 0; it must be above or below 0"),

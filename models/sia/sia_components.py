@@ -42,12 +42,6 @@ class _OfGangs:
         return list(number), np.array(rows, dtype=np.intp)
 
 
-def _sum_per_job(gangs: Entities, rows: Positions, jobs: int, counted: Numbers) -> Terms:
-    """Rows ``sum over the gangs g of a job and the types k of counted[g] * share[g, k]``."""
-    k = len(gangs.types)
-    return Terms(np.repeat(rows, k), np.arange(gangs.speed.size), np.repeat(counted, k), rows=jobs)
-
-
 OF_JOB = "for g in gangs[j] for k in K"
 """Quantifier over the shares of one job."""
 
@@ -66,7 +60,10 @@ class OneGang(_OfGangs, ArrayComponent):
     def rows(self, entities: Entities) -> Arrays:
         """The rows."""
         jobs, rows = self.jobs_of(entities)
-        terms = _sum_per_job(entities, rows, len(jobs), entities.numbers(np.ones(len(rows))))
+        shares = np.arange(entities.speed.size)
+        terms = Terms(
+            np.repeat(rows, len(entities.types)), shares, entities.numbers(np.ones(len(shares))), rows=len(jobs)
+        )
         return Arrays(rows=(Rows("row", jobs, (terms,), upper=1.0),))
 
     def mathematics(self, kind: Kind) -> Mathematics:

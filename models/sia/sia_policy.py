@@ -117,10 +117,10 @@ class Sia:
     @property
     def traits(self) -> Traits:
         """It decides in rounds; a small penalty, or ``extra`` rows, may let a job wait beside idle GPUs."""
-        idles = "rows of extra components must hold" if self.extra else ""
+        idles = ["rows of extra components must hold"] if self.extra else []
         if self.power < 0 and self.penalty < 1:
-            idles = "the penalty of waiting is less than what a job costs"
-        return Traits(self.round_seconds, idles=idles)
+            idles.append("the penalty of waiting is less than what a job costs")
+        return Traits(self.round_seconds, idles="; ".join(idles))
 
     def __call__(self, instance: Instance, state: SiaState | None = None) -> tuple[Plan, SiaState]:
         """The GPUs of every job for the round that begins now, and the state for the next call.
@@ -135,8 +135,8 @@ class Sia:
         jobs = present_entities(instance, "jobs", "Sia")
         state = SiaState(instance.time) if state is None else expect(SiaState, state, "state", InvalidOption)
         elapsed_since(instance, state.time)
-        gangs = _configurations(instance)
-        allocation = self._round(instance, gangs, state).solve(gangs.instance, self.options)
+        formulation, gangs = self.formulation(instance, state)
+        allocation = formulation.solve(gangs.instance, self.options)
         x, last, restarts = np.zeros(jobs.shape), dict[str, tuple[str, int]](), dict[str, int]()
         entities = allocation.entities
         for g, k in np.argwhere(np.rint(allocation.x)).tolist():
@@ -145,7 +145,9 @@ class Sia:
             last[job] = entities.types[k], gpus
         for name in jobs.names:
             before, moves = state.last.get(name), state.restarts.get(name, 0)
-            moves += before is not None and last.setdefault(name, before) != before
+            if before is not None:
+                now = last.setdefault(name, before)
+                moves += now != before
             if moves:
                 restarts[name] = moves
         given_up = {"idle": float(jobs.capacity.sum() - x.sum())}
