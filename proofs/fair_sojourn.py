@@ -69,9 +69,7 @@ class VirtualCluster:
     def advance(self, time: Fraction) -> None:
         """Train the jobs until ``time``, between two changes of the jobs that are really present."""
         while self.left and self.time < time:
-            among = [i for i in self.left if self.divided == "present" or i not in self.ends]
-            rates = self.case.rates(among)
-            ends = {i: self.time + self.left[i] / rates[i] for i in among if i not in self.ends}
+            rates, ends = self._rates(), self._coming()
             step = min([time, *ends.values()])
             for i, end in ends.items():
                 self.left[i] -= rates[i] * (step - self.time)
@@ -84,9 +82,13 @@ class VirtualCluster:
 
     def expected(self) -> dict[int, Fraction]:
         """When each job finishes if the jobs stay as they are, or did finish."""
-        among = [i for i in self.left if self.divided == "present" or i not in self.ends]
-        rates = self.case.rates(among)
-        return self.ends | {i: self.time + self.left[i] / rates[i] for i in among if i not in self.ends}
+        return self.ends | self._coming()
+
+    def _rates(self) -> dict[int, Fraction]:
+        return self.case.rates([i for i in self.left if self.divided == "present" or i not in self.ends])
+
+    def _coming(self) -> dict[int, Fraction]:
+        return {i: self.time + self.left[i] / rate for i, rate in self._rates().items() if i not in self.ends}
 
 
 def divided_equally(case: GangCase) -> dict[int, Fraction]:
@@ -112,7 +114,7 @@ class GangSchedule:
         return Timeline(title, tuple(TimelineBar(f"job{i + 1}", a, b, f"job{i + 1}") for i, a, b in self.bars))
 
 
-def fair_sojourn(case: GangCase, divided: Divided = "unfinished") -> GangSchedule:
+def fair_sojourn(case: GangCase, divided: Divided) -> GangSchedule:
     """The schedule of the policy: urgent jobs first, then by fair finish; each whole gang that fits."""
     left, time, virtual = dict(enumerate(case.sizes)), min(case.arrivals), VirtualCluster.of(case, divided)
     ends, bars = dict[int, Fraction](), list[tuple[int, Fraction, Fraction]]()
@@ -185,10 +187,13 @@ finishes at $C_j > F_j$. Let $t$ be the last time before $C_j$ at which the GPU 
 than $F_j$, or the start if there is none. At $t$ no unfinished job with a finish of at most $F_j$ was present. So all
 jobs that run between $t$ and $C_j$ arrive at $t$ or later, and their virtual finish is at most $F_j$: the virtual
 division does all of their work between $t$ and $F_j$, at a rate of at most 1. But this work takes $C_j - t > F_j - t$
-seconds. So no job is late, and at any time $s$ the work that is left of all present jobs with a finish of at most $F_j$
-takes at most $F_j - s$ seconds, even if nothing else arrives. An urgent job $j$ with work $r_j$ left has $F_j - r_j
-\le s$, since its expected finish is at least $F_j$ if nothing arrives. Then no other job with a finish of at most $F_j$
-has work left, so $j$ is first in the order anyway."""
+seconds. So no job is late.
+
+Urgency changes nothing, by induction over the decisions. Up to a decision at time $s$ the schedule follows the order.
+What happened until $s$ does not depend on later arrivals, so suppose that there are none; then the expected finish of
+each job is at least its $F$. No job is late if the order is kept from $s$ on, so the jobs with a finish of at most
+$F_j$ have together at most $F_j - s$ work left. If job $j$, with work $r_j$ left, is urgent, then $r_j \ge F_j - s$. So no
+other of them has work left, and $j$ is first in the order anyway."""
 
 
 def claims() -> tuple[Claim, ...]:

@@ -218,8 +218,41 @@ def test_among_tenants_a_job_alone_is_before_many() -> None:
     assert first["tenants"]["x"] == "A"
 
 
+def test_a_tenant_has_its_part_though_some_of_its_jobs_have_left() -> None:
+    """Of two tenants one has a job that is done early; with virtual work left it still counts as one of two."""
+    tenants = tuple(Tenant(name, {"A": 1.0}) for name in "xy")
+    jobs = [Job(name, {"A": 1.0}, 10.0, tenant=tenant) for name, tenant in (("a1", "x"), ("a2", "x"), ("b", "y"))]
+    instance = Instance(Cluster.of({"A": 1}), tenants, jobs)
+    shares = VirtualShares(0.0).advanced(instance, instance.entities("jobs"), "tenants", "unfinished")
+    assert shares.finish.tolist() == [40.0, 40.0, 20.0]
+    later = instance.replace(time=8.0, jobs=jobs[1:])
+    shares = shares.advanced(later, later.entities("jobs"), "tenants", "unfinished")
+    assert dict(zip(shares.names, shares.left.tolist(), strict=True)) == {"a2": 8.0, "b": 6.0, "a1": 8.0}
+    assert dict(zip(shares.names, shares.finish.tolist(), strict=True)) == {"a2": 40.0, "b": 20.0, "a1": 40.0}
+
+
+def test_jobs_with_stages_run_in_one_gang() -> None:
+    """Their rate is that of a mapping; copies would have none."""
+    stages = (Stage(1, 1.0, 1.0, 1e9, 1e9), Stage(1, 1.0, 1.0, 1e9))
+    instance = jobs_on({"A": 4}, Job("a", {"A": 1.0}, 1000.0, 2, stages=stages), gpus_per_server=2)
+    assert FairSojourn()(instance)[0].x.sum() == 2
+    assert FairSojourn(mapper=None)(instance)[0].x.sum() == 4
+
+
+def test_a_copy_that_takes_long_to_start_is_not_added() -> None:
+    """The transfer of the checkpoint counts in its start: 1000 s here."""
+    job = Job("a", {"A": 1.0}, 2000.0, checkpoint_bytes=1e9)
+    instance = jobs_on({"A": 2}, job, gpus_per_server=1)
+    servers = tuple(replace(server, nic_bytes_per_s=1e6) for server in instance.cluster.servers)
+    slow = instance.replace(cluster=replace(instance.cluster, servers=servers))
+    assert [FairSojourn()(one)[0].x.sum() for one in (instance, slow)] == [2, 1]
+
+
 def test_bad_settings_are_refused() -> None:
     for bad, problem in (
+        ({"catch_up": 1.5}, r"FairSojourn\.catch_up is 1\.5"),
+        ({"mapper": 3}, r"FairSojourn\.mapper is 3; it must be a mapper, or None"),
+        ({"mapper": HeavyEdge}, r"FairSojourn\.mapper is the class HeavyEdge"),
         ({"catch_up": 0}, r"FairSojourn\.catch_up is 0"),
         ({"among": "users"}, r"FairSojourn\.among is 'users'"),
         ({"divided": "all"}, r"FairSojourn\.divided is 'all'"),

@@ -12,16 +12,17 @@ from typing import get_args
 
 import numpy as np
 
-from hetopt.checks import at_least, boolean, check_round_seconds, expect, one_of
+from hetopt.checks import at_least, boolean, check_no_classes, check_round_seconds, expect, one_of, shown, whole
 from hetopt.data.array_types import Floats
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
+from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.formulations.traits import Traits
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.fair_sojourn.seating import Seating
 from hetopt.models.fair_sojourn.virtual_shares import Among, Divided, VirtualShares
-from hetopt.models.fft.fft_components import held_types, moving_rounds
+from hetopt.models.fft.fft_components import held_types, starting_seconds
 from hetopt.results.allocation import Placement, Plan
 from hetopt.stages.mapping import Mapper, check_mapping
 from hetopt.stages.pipeline import Pipeline
@@ -46,7 +47,8 @@ class FairSojourn:
     restart_seconds:
         Seconds that a job loses when it starts on other GPUs, besides the transfer of its checkpoint.
     least_restarts:
-        A further copy must leave the copies of a job with work for this many restarts, and for a round.
+        A further copy must leave the copies of a job with work for this many times the seconds of its start, and for a
+        round.
     catch_up:
         Copies with which an urgent job that can be forked is expected to catch up, and that it gets at most.
     among:
@@ -86,7 +88,10 @@ class FairSojourn:
         boolean(self.forks, "FairSojourn.forks")
         for key in ("restart_seconds", "least_restarts"):
             at_least(getattr(self, key), f"FairSojourn.{key}", 0.0, InvalidOption)
-        at_least(self.catch_up, "FairSojourn.catch_up", 1.0, InvalidOption)
+        whole(self.catch_up, "FairSojourn.catch_up", 1)
+        check_no_classes(self, "mapper")
+        if self.mapper is not None and not callable(self.mapper):
+            raise InvalidOption(f"is {shown(self.mapper)}; it must be a mapper, or None", "FairSojourn.mapper")
         one_of(self.among, get_args(Among), "FairSojourn.among")
         one_of(self.divided, get_args(Divided), "FairSojourn.divided")
 
@@ -107,37 +112,38 @@ class FairSojourn:
         before = VirtualShares(instance.time) if state is None else expect(VirtualShares, state, "state", InvalidOption)
         shares = before.advanced(instance, jobs, self.among, self.divided)
         finish = shares.finish[: len(jobs.names)]
-        move = moving_rounds(jobs, held_types(jobs), 1.0, self.restart_seconds)
-        seating = Seating(instance, jobs, move)
-        limit = [max(1.0, seating.most_copies(e)) if self.forks else 1.0 for e in range(len(jobs.names))]
-        latest = self._latest_starts(instance, jobs, finish, np.minimum(limit, self.catch_up))
+        start, last = starting_seconds(jobs, self.restart_seconds), held_types(jobs)
+        seating = Seating(instance, jobs, start, last)
+        limit = [seating.most_copies(e) if self._can_fork(job) else 1.0 for e, job in enumerate(instance.jobs)]
+        latest = self._latest_starts(instance, jobs, finish, start, np.minimum(limit, self.catch_up))
         urgent = latest <= instance.time
-        order = np.lexsort((instance.job_array("arrival"), finish - self._to_stop(instance, jobs), ~urgent)).tolist()
-        least = max(self.least_restarts * self.restart_seconds, self.round_seconds or 0.0)
+        to_stop = np.where(last >= 0, np.take_along_axis(start, last[:, None], 1)[:, 0], 0.0)
+        order = np.lexsort((instance.job_array("arrival"), finish - to_stop, ~urgent)).tolist()
         for e in order:
             if seating.full():
                 break
             if limit[e] > 1:
                 most = min(limit[e], self.catch_up) if urgent[e] else limit[e]
-                if seating.copies(e, most, least):
+                if seating.copies(e, most, self.least_restarts, self.round_seconds or 0.0):
                     continue
             seating.gang(e)
         waiting = [at for name, at in zip(jobs.names, latest.tolist(), strict=True) if name not in seating.hosts]
         wake = min((at for at in waiting if at > instance.time), default=np.inf)
         return self._plan(instance, jobs, seating, None if np.isinf(wake) else wake), shares
 
-    def _to_stop(self, instance: Instance, jobs: Entities) -> Floats:
-        """(n,) seconds that a running job would lose if it were stopped and started elsewhere."""
-        slowest = min(server.nic_bytes_per_s for server in instance.cluster.servers)
-        move = self.restart_seconds + instance.job_array("checkpoint_bytes") / slowest
-        return np.zeros(len(move)) if jobs.held is None else np.where(jobs.held.any(axis=1), move, 0.0)
+    def _can_fork(self, job: Job) -> bool:
+        """Whether a job may run in copies; stages are mapped for one gang only."""
+        return self.forks and not (job.stages and self.mapper is not None)
 
-    def _latest_starts(self, instance: Instance, jobs: Entities, finish: Floats, copies: Floats) -> Floats:
-        """(n,) second until which a job may wait and still meet its fair finish."""
-        fastest = jobs.speed.max(axis=1) * copies
+    def _latest_starts(
+        self, instance: Instance, jobs: Entities, finish: Floats, start: Floats, copies: Floats
+    ) -> Floats:
+        """(n,) second until which a job may wait and still meet its fair finish, on its fastest type."""
+        best = jobs.speed.argmax(axis=1)[:, None]
+        fastest = np.take_along_axis(jobs.speed, best, 1)[:, 0] * copies
         can = fastest > 0  # a job that can run nowhere may wait forever
         seconds = np.divide(instance.job_array("work_left"), fastest, out=np.zeros(len(can)), where=can)
-        return np.where(can, finish - self.restart_seconds - seconds, np.inf)
+        return np.where(can, finish - np.take_along_axis(start, best, 1)[:, 0] - seconds, np.inf)
 
     def _plan(self, instance: Instance, jobs: Entities, seating: Seating, wake: float | None) -> Plan:
         x = np.zeros(jobs.shape)
@@ -147,7 +153,7 @@ class FairSojourn:
             for gpus in own.values():
                 for t, n in gpus.items():
                     x[jobs.position[name], jobs.types.index(t)] += n
-            if parts := seating.dispatch(instance.job[name], self.restart_seconds):
+            if parts := seating.dispatch(instance.job[name]):
                 dispatch[name] = parts
             elif self.mapper is not None and instance.job[name].stages:
                 replicas[name] = self._mapped(instance, name, own)

@@ -9,7 +9,7 @@ as they are, is its fair finish.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -33,18 +33,24 @@ class VirtualShares:
     ----------
     time:
         The second.
+    types:
+        k GPU types.
     names:
         n jobs: those present, and with :data:`Divided` ``"unfinished"`` those that have left with virtual work.
+    owners:
+        Each job, or its tenant, among which the cluster is divided; the part of an owner is divided among its jobs.
     left:
         (n,) virtual work left (unit of ``Job.work``).
     finish:
         (n,) fair finish in seconds: expected, or past where no virtual work is left.
     per_gpu, demand, weight:
-        (n, k) work per second and GPU, (n,) GPUs, (n,) weights.
+        (n, k) work per second and GPU, (n,) GPUs, (n,) weights of the owners.
     """
 
     time: float
+    types: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
     left: Floats = field(default_factory=lambda: np.zeros(0))
     finish: Floats = field(default_factory=lambda: np.zeros(0))
     per_gpu: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -54,65 +60,70 @@ class VirtualShares:
     def advanced(self, instance: Instance, jobs: Entities, among: Among, divided: Divided) -> VirtualShares:
         """The virtual work at the instance's time, of its jobs first; jobs that are new have their work left.
 
+        Parameters
+        ----------
+        jobs:
+            The jobs of ``instance``.
+        among, divided:
+            As of :class:`~hetopt.models.fair_sojourn.fair_sojourn_policy.FairSojourn`.
+
         Raises
         ------
         InvalidInstance
             The time is before that of these shares.
         """
         elapsed_since(instance, self.time)
-        left, finish = self._at(instance.time, jobs.capacity, divided)
-        position, names = {name: i for i, name in enumerate(self.names)}, jobs.names
+        there = dict(zip(jobs.types, jobs.capacity.tolist(), strict=True))
+        before = self._at(instance.time, np.array([there.get(t, 0.0) for t in self.types]), divided)
+        position, names, owners = {name: i for i, name in enumerate(self.names)}, jobs.names, list[str]()
+        weight = np.zeros(len(names))
+        tenants = {tenant.name: tenant.weight for tenant in instance.tenants}
+        for e, job in enumerate(instance.jobs):
+            owners.append(job.name if among == "jobs" else job.tenant or "")
+            weight[e] = job.weight if among == "jobs" else tenants.get(owners[-1], 1.0)
         rows = np.array([position.get(name, -1) for name in names], dtype=np.intp)
-        known = rows >= 0
-        own = np.where(known, np.append(left, 0.0)[rows], instance.job_array("work_left"))
-        ends, weight = np.append(finish, np.nan)[rows], _weights(instance, jobs, among)
-        per_gpu, demand = jobs.per_gpu, jobs.demand
-        if divided == "unfinished" and self.per_gpu.shape[1] == per_gpu.shape[1]:
-            gone = np.setdiff1d(np.flatnonzero(left > 0), rows[known])
+        left = np.where(rows >= 0, np.append(before.left, 0.0)[rows], instance.job_array("work_left"))
+        finish, per_gpu, demand = np.append(before.finish, np.nan)[rows], jobs.per_gpu, jobs.demand
+        if divided == "unfinished":
+            gone = np.setdiff1d(np.flatnonzero(before.left > 0), rows)
             names += tuple(self.names[i] for i in gone.tolist())
-            own, ends, weight, per_gpu, demand = (
-                np.concatenate([now, before[gone]])
-                for now, before in (
-                    (own, left),
-                    (ends, finish),
-                    (weight, self.weight),
-                    (per_gpu, self.per_gpu),
-                    (demand, self.demand),
+            owners += [self.owners[i] for i in gone.tolist()]
+            speeds = np.zeros((len(gone), len(jobs.types)))
+            for k, t in enumerate(self.types):
+                if t in there:
+                    speeds[:, jobs.types.index(t)] = self.per_gpu[gone, k]
+            left, finish, weight, per_gpu, demand = (
+                np.concatenate(pair)
+                for pair in (
+                    (left, before.left[gone]),
+                    (finish, before.finish[gone]),
+                    (weight, self.weight[gone]),
+                    (per_gpu, speeds),
+                    (demand, self.demand[gone]),
                 )
             )
-        now = VirtualShares(instance.time, names, own, ends, per_gpu, demand, weight)
+        now = VirtualShares(instance.time, jobs.types, names, tuple(owners), left, finish, per_gpu, demand, weight)
         with np.errstate(divide="ignore", invalid="ignore"):
-            expected = instance.time + own / now._rates(jobs.capacity, divided)
-        object.__setattr__(now, "finish", np.where(own > 0, expected, ends))
-        return now
+            expected = instance.time + left / now._rates(jobs.capacity, divided)
+        return replace(now, finish=np.where(left > 0, expected, finish))
 
     def _rates(self, capacity: Floats, divided: Divided) -> Floats:
         """(n,) work per second of each job in its part of the cluster."""
-        counted = np.where(self.left > 0, self.weight, 0.0) if divided == "unfinished" else self.weight
-        part = weight_part(counted)
+        counted = self.left > 0 if divided == "unfinished" else np.ones(len(self.left), dtype=bool)
+        number = Counter(owner for owner, one in zip(self.owners, counted.tolist(), strict=True) if one)
+        share = self.weight / np.array([max(1, number[owner]) for owner in self.owners])
+        part = weight_part(np.where(counted, share, 0.0))
         return np.asarray(rate_with(self.per_gpu, part[:, None] * capacity, self.demand))
 
-    def _at(self, time: float, capacity: Floats, divided: Divided) -> tuple[Floats, Floats]:
-        """(n,) virtual work left, and fair finish, at a later second, if no job comes until then."""
-        if not self.names or self.per_gpu.shape[1] != len(capacity):
-            return self.left, self.finish
+    def _at(self, time: float, capacity: Floats, divided: Divided) -> VirtualShares:
+        """The virtual work, and past finishes, at a later second, if no job comes until then."""
         now = self
-        while True:
+        while now.names and now.time < time:
             rate = now._rates(capacity, divided)
             with np.errstate(divide="ignore", invalid="ignore"):
                 ends = np.where(now.left > 0, now.time + now.left / rate, now.finish)
             coming = ends[(now.left > 0) & (ends < time)]
             step = float(coming.min()) if divided == "unfinished" and len(coming) else time
             left = np.where(ends <= step, 0.0, now.left - rate * (step - now.time))
-            now = VirtualShares(step, self.names, left, ends, self.per_gpu, self.demand, self.weight)
-            if step >= time:
-                return left, ends
-
-
-def _weights(instance: Instance, jobs: Entities, among: Among) -> Floats:
-    """(n,) weights: of the jobs, or of their tenants, divided equally among a tenant's jobs."""
-    if among == "jobs":
-        return jobs.weight
-    owners = [job.tenant for job in instance.jobs]
-    number, weight = Counter(owners), {tenant.name: tenant.weight for tenant in instance.tenants}
-    return np.array([weight.get(owner or "", 1.0) / number[owner] for owner in owners])
+            now = replace(now, time=step, left=left, finish=ends)
+        return now

@@ -18,6 +18,7 @@ from hetopt.decisions.system import ROUND_SECONDS
 from hetopt.errors import InvalidFormulation, InvalidOption
 from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.objectives import LinearGain
+from hetopt.models.policy_checks import check_names
 from hetopt.programs.arrays import Arrays, Rows, on_shares
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import OVER, formula_number, gpus, shared
@@ -295,13 +296,18 @@ def volume(entities: Entities, part: Numbers) -> Numbers:
 
 def moving_rounds(entities: Entities, last: Positions, round_seconds: float, restart_seconds: float) -> Numbers:
     """(n, k) rounds that a job loses by running on each type after its (n,) ``last`` one, -1 where it has none."""
+    seconds = starting_seconds(entities, restart_seconds)
+    moves = (last[:, None] >= 0) & (last[:, None] != np.arange(len(entities.types))) & entities.allowed
+    return np.where(moves, seconds / entities.number(round_seconds), 0)
+
+
+def starting_seconds(entities: Entities, restart_seconds: float) -> Numbers:
+    """(n, k) seconds that a job loses when it starts on a type: a restart, and the transfer of its checkpoint."""
     cards = entities.source.cluster.slowest_cards
     bandwidth = np.array([cards.get(t, np.inf) for t in entities.types])
     limited = np.isfinite(bandwidth)
     transfer = entities.job_array("checkpoint_bytes")[:, None] / entities.numbers(np.where(limited, bandwidth, 1.0))
-    seconds = np.where(limited, transfer, 0) + entities.number(restart_seconds)
-    moves = (last[:, None] >= 0) & (last[:, None] != np.arange(len(entities.types))) & entities.allowed
-    return np.where(moves, seconds / entities.number(round_seconds), 0)
+    return np.asarray(np.where(limited, transfer, 0) + entities.number(restart_seconds))
 
 
 def theta(entities: Entities, round_seconds: float, normalise: bool) -> Numbers:
@@ -325,10 +331,3 @@ def positions(types: Mapping[str, str], entities: Entities, key: str) -> np.ndar
         if kind not in place:
             raise InvalidFormulation(f"is {kind!r}; it must be a GPU type: {choices(kind, place)}", f"{key}[{job!r}]")
     return np.array([place[types[name]] if name in types else -1 for name in entities.names], dtype=np.intp)
-
-
-def check_names(names: Mapping[str, object], entities: Entities, key: str) -> None:
-    """Raise :class:`InvalidFormulation` if ``names`` contains an unknown job."""
-    for name in names:
-        if name not in entities.position:
-            raise InvalidFormulation(f"names {name!r}, which is no job here; {choices(name, entities.names)}", key)
