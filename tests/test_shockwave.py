@@ -211,6 +211,8 @@ def test_other_papers_components_hold_in_a_window() -> None:
     made, rounds = Shockwave(LENGTH, 3, options=EXACTLY).program(jobs, limits=False)
     found = (made + fft.WorkConserving()).solve(rounds, EXACTLY)
     assert found.gpus.sum(axis=0).tolist() == [2.0, 2.0, 2.0]
+    with refused(InvalidFormulation, "work_conserving", "has no field round_seconds"):
+        best_rounds(made + fft.WorkConserving(), jobs, 3, EXACTLY)
 
 
 def test_a_window_has_each_type_in_each_round_and_the_jobs_that_can_run() -> None:

@@ -34,6 +34,11 @@ class EpochEstimate:
     length: float
     left: float
 
+    @classmethod
+    def known(cls, work: float, left: float) -> EpochEstimate:
+        """Of a job without phases: of its ``work``, exactly ``left`` is left."""
+        return cls(1.0 - left / work, work, left)
+
     @property
     def most(self) -> float:
         """Work left by :attr:`length`."""
@@ -49,10 +54,17 @@ def epoch_estimate(job: Job, left: float) -> EpochEstimate:
     epochs expected by the posterior means, the epochs so far are taken away. As in the public code, the present epoch
     is not added again, so that a job of one batch size has the work of an epoch less than it has left.
 
-    A job without phases has exactly its work left.
+    With c_b epochs so far of size b, of work w_b each, and E ended epochs, the part of the present one included::
+
+        n_b    = N (N / K + c_b) / (N + sum_b c_b)       expected epochs of size b
+        a_b    = n_b - min(c_b, floor(n_b))              those ahead
+        left   = (N - E) / max(N - floor(E), floor(sum_b a_b) + 1) sum_b a_b w_b
+        length = N sum_b c_b w_b / sum_b c_b
+
+    floor(E) is at most N - 1. A job without phases has exactly its work left.
     """
     if not job.phases:
-        return EpochEstimate(1.0 - left / job.work, job.work, left)
+        return EpochEstimate.known(job.work, left)
     total, ended = sum(phase.epochs for phase in job.phases), _epochs_done(job.phases, job.work - left)
     whole = min(math.floor(ended), total - 1)
     sizes = [phase.batch_size for phase in job.phases for _ in range(phase.epochs)]
@@ -79,7 +91,7 @@ def estimate_arrays(entities: Entities, estimates: Mapping[str, EpochEstimate]) 
     """Attribute of :class:`EpochEstimate` -> (n,) values; jobs without an estimate as without phases."""
     left, work = entities.source.job_array("work_left").tolist(), entities.source.job_array("work").tolist()
     rows = [
-        estimates.get(name) or EpochEstimate(1.0 - rest / total, total, rest)
+        estimates.get(name) or EpochEstimate.known(total, rest)
         for name, rest, total in zip(entities.names, left, work, strict=True)
     ]
     keys = ("progress", "length", "left", "most")

@@ -261,16 +261,16 @@ class Shockwave:
         """
         jobs = present_entities(instance, "jobs", "Shockwave")
         now = self._estimated(jobs, self._continued(instance, state))
-        rounds = window(instance, self.window_rounds)
-        first, *others = self._programs(rounds, self._outlook(rounds, instance, now), now)
+        spread = window(instance, self.window_rounds)
+        first, *others = self._programs(spread, self._outlook(spread, instance, now), now)
         chosen = first if boolean(limits, "limits") or not others else others[0]
-        return chosen[0], rounds
+        return chosen[0], spread
 
     def mathematics(self) -> Mathematics:
         """The program of a window with limits on finish times, as formulas."""
         nothing = np.zeros(0)
         outlook = _Outlook({}, nothing, nothing, nothing, nothing)
-        return self._window(outlook, {}, TrainingTime({}, self.round_seconds)).mathematics()
+        return self._formulation(outlook, {}, TrainingTime({}, self.round_seconds)).mathematics()
 
     def _continued(self, instance: Instance, state: ShockwaveState | None) -> ShockwaveState:
         first = float(instance.job_array("arrival").min())
@@ -295,44 +295,44 @@ class Shockwave:
             finish[job.name] = FinishTime(now, now, 0.0, value) if known is None else known.estimated(now, value)
         return replace(state, finish=finish, names=jobs.names, cluster=instance.cluster)
 
-    def _outlook(self, rounds: Instance, instance: Instance, state: ShockwaveState) -> _Outlook:
-        jobs, every = rounds.entities("jobs"), instance.entities("jobs")
-        left = rounds.job_array("work_left").tolist()
+    def _outlook(self, spread: Instance, instance: Instance, state: ShockwaveState) -> _Outlook:
+        jobs, every = spread.entities("jobs"), instance.entities("jobs")
+        left = spread.job_array("work_left").tolist()
         estimates = {n: epoch_estimate(instance.job[n], rest) for n, rest in zip(jobs.names, left, strict=True)}
         seconds = np.array([(own.left, own.most) for own in estimates.values()]) / jobs.speed.max(axis=1)[:, None]
         share = _equal_share(every)[[every.position[name] for name in jobs.names]]
         fair = [state.finish[name].average(state.time) - state.began for name in jobs.names]
         return _Outlook(estimates, seconds[:, 0], seconds[:, 1], share, np.array(fair))
 
-    def _limits(self, rounds: Instance, outlook: _Outlook, state: ShockwaveState) -> dict[str, float] | None:
+    def _limits(self, spread: Instance, outlook: _Outlook, state: ShockwaveState) -> dict[str, float] | None:
         """Job -> seconds that it must train in the window to finish in time; None if a job cannot."""
         length = self.window_rounds * self.round_seconds
         slack = self.rho_limit * outlook.fair - (state.time + length - state.began)
         least = outlook.left - slack * outlook.share
         if (slack < 0).any() or (least > np.minimum(outlook.most, length)).any():
             return None
-        return {job.name: float(s) for job, s in zip(rounds.jobs, least, strict=True) if s > 0}
+        return {job.name: float(s) for job, s in zip(spread.jobs, least, strict=True) if s > 0}
 
-    def _weights(self, rounds: Instance, outlook: _Outlook, state: ShockwaveState) -> dict[str, float]:
+    def _weights(self, spread: Instance, outlook: _Outlook, state: ShockwaveState) -> dict[str, float]:
         """Job -> its weight, times that of its lateness."""
         finish = state.time - state.began + outlook.left / outlook.share
         rho = np.divide(finish, outlook.fair, out=np.ones_like(finish), where=outlook.fair > 0)
         power = np.where(outlook.left < self.round_seconds, LAST_ROUND_POWER, self.power)
         with np.errstate(over="ignore"):
             late = np.where(rho > self.rho_limit, np.minimum(rho**power, HEAVIEST), 1.0)
-        return {job.name: job.weight * times for job, times in zip(rounds.jobs, late.tolist(), strict=True)}
+        return {job.name: job.weight * times for job, times in zip(spread.jobs, late.tolist(), strict=True)}
 
     def _programs(
-        self, rounds: Instance, outlook: _Outlook, state: ShockwaveState
+        self, spread: Instance, outlook: _Outlook, state: ShockwaveState
     ) -> Iterator[tuple[Formulation, dict[str, float]]]:
         """The programs of a window with the weights of jobs: the first that has a solution counts."""
-        if (seconds := self._limits(rounds, outlook, state)) is not None:
-            own = {job.name: job.weight for job in rounds.jobs}
-            yield self._window(outlook, own, TrainingTime(seconds, self.round_seconds)), own
-        weight = self._weights(rounds, outlook, state)
-        yield self._window(outlook, weight), weight
+        if (seconds := self._limits(spread, outlook, state)) is not None:
+            own = {job.name: job.weight for job in spread.jobs}
+            yield self._formulation(outlook, own, TrainingTime(seconds, self.round_seconds)), own
+        weight = self._weights(spread, outlook, state)
+        yield self._formulation(outlook, weight), weight
 
-    def _window(self, outlook: _Outlook, weight: Mapping[str, float], *limits: TrainingTime) -> Formulation:
+    def _formulation(self, outlook: _Outlook, weight: Mapping[str, float], *limits: TrainingTime) -> Formulation:
         rounds, length = self.window_rounds, self.round_seconds
         return Formulation(
             (
@@ -349,20 +349,20 @@ class Shockwave:
         jobs, used = instance.entities("jobs"), min(self.window_rounds, self.replan_rounds)
         if not can_run(jobs).any():
             return ({},) * used, by_rule(jobs, np.zeros(jobs.shape), "no job can run", 0.0).certificate
-        rounds = window(instance, self.window_rounds)
-        outlook = self._outlook(rounds, instance, state)
-        found, weight = self._solved(instance, rounds, outlook, state)
-        chosen = in_order(found, rounds, self.window_rounds, weight, self.options)
+        spread = window(instance, self.window_rounds)
+        outlook = self._outlook(spread, instance, state)
+        found, weight = self._solved(instance, spread, outlook, state)
+        chosen = in_order(found, spread, self.window_rounds, weight, self.options)
         order = np.argsort(-outlook.left, kind="stable").tolist()
-        names = [job.name for job in rounds.jobs]
+        names = [job.name for job in spread.jobs]
         made = tuple(_filled(jobs, dict(zip(names, chosen[:, r].tolist(), strict=True)), order) for r in range(used))
         return made, found.certificate
 
     def _solved(
-        self, instance: Instance, rounds: Instance, outlook: _Outlook, state: ShockwaveState
+        self, instance: Instance, spread: Instance, outlook: _Outlook, state: ShockwaveState
     ) -> tuple[Allocation, dict[str, float]]:
         """The optimum of the window, and the weights of its jobs."""
-        *limited, (late, weight) = self._programs(rounds, outlook, state)
+        *limited, (late, weight) = self._programs(spread, outlook, state)
         for formulation, own in limited:
             with suppress(NotSolved):
                 return best_rounds(formulation, instance, self.window_rounds, self.options), own
@@ -370,7 +370,11 @@ class Shockwave:
 
 
 def _equal_share(jobs: Entities) -> Floats:
-    """(n,) part of the time that each job runs if all have an equal share by weight, in GPUs: at most 1."""
+    """(n,) part of the time that each job runs under an equal share by weight: ``weight * GPUs / total weight``, or 1.
+
+    The size of its gang does not count, as in the public code, where it is min(1, GPUs / jobs): with gangs
+    of several GPUs, these parts may need more than all GPUs.
+    """
     total = float(jobs.weight[can_run(jobs)].sum())
     return np.asarray(np.minimum(1.0, jobs.weight * jobs.capacity.sum() / (total or 1.0)))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hetopt.data.array_types import Positions
 from hetopt.data.instance import Instance
-from hetopt.errors import NotSolved
+from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.models.gavel.gavel_components import TimeFraction
 from hetopt.models.shockwave.shockwave_components import EarlyRounds, OneTypePerRound, RoundsGiven, window
@@ -41,6 +41,8 @@ def best_rounds(formulation: Formulation, instance: Instance, rounds: int, optio
 
     Raises
     ------
+    InvalidFormulation
+        A component without the field ``round_seconds``.
     NotSolved
         No usable solution.
     """
@@ -71,6 +73,10 @@ def _numbers_of_rounds(
     The window is a single round of the ``instance``, of which jobs have whole multiples of 1 / rounds.
     """
     parts: list[Any] = [part for part in formulation if not isinstance(part, OneTypePerRound)]
+    for part in parts:
+        if not hasattr(part, "round_seconds"):
+            problem = "has no field round_seconds; the numbers of rounds in a window are found with longer rounds"
+            raise InvalidFormulation(problem, part.name)
     whole = Formulation((TimeFraction(), *(replace(p, round_seconds=rounds * p.round_seconds) for p in parts)))
     program = whole.compile(instance)
     assert program.share is not None
