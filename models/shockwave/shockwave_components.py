@@ -21,8 +21,8 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.formulations.formulation import ArrayComponent
-from hetopt.models.fft.fft_components import check_names
 from hetopt.models.objectives import LinearGain
+from hetopt.models.policy_checks import check_names
 from hetopt.models.shockwave.epoch_estimates import EpochEstimate, estimate_arrays
 from hetopt.programs.arrays import Arrays, Columns, Index, Rows, on_own, on_shares
 from hetopt.programs.linear import nearest_powers
