@@ -17,9 +17,11 @@ from hetopt import Cluster, GPUType, Instance, Job, Server
 from hetopt.data.entities import Entities
 from hetopt.models import queues
 from hetopt.models.allox import AlloX
+from hetopt.models.queues import themis
 from hetopt.models.queues.gpu_pool import PlacedGPUs
 from hetopt.models.queues.job_orders import seconds_of
 from hetopt.models.queues.pal import GPUGroup, LeastProduct
+from hetopt.models.queues.themis import finish_seconds
 from hetopt.models.shockwave import Shockwave
 from hetopt.stages.speed_models import Spread, Variability
 from hetopt.tolerances import EQUAL
@@ -202,21 +204,15 @@ def test_every_job_is_done_in_the_same_round_as_in_blox(column: str, order: Any)
 THEMIS = pd.read_csv(RECORDED / "themis.csv", dtype={"job": str}).set_index("job")
 
 
-class WithoutLease(queues.Themis):
-    """Jobs by rho as if GPUs were kept until completion: then no lease is lost without them, and none takes part."""
-
-    def _rho(self, jobs: Entities, now: queues.ThemisState) -> Any:
-        instant = queues.Themis(self.fairness, EQUAL)
-        return instant._rho(jobs, now)
-
-
 def themis_jct(policy: queues.Themis) -> pd.Series:
     jobs = tuple(Job(str(i), {"G": 1.0}, float(work), 1, a) for i, a, work in THEMIS.iloc[:, :2].itertuples())
     return jct(policy, Instance(Cluster.of({"G": 8}), jobs=jobs))
 
 
-def test_every_job_is_done_when_it_is_in_a_simulator_of_themis() -> None:
-    ours = themis_jct(WithoutLease(0.99, 60.0))
+def test_every_job_is_done_when_it_is_in_a_simulator_of_themis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs by rho as if GPUs were kept until completion: then no lease is lost without them, and none takes part."""
+    monkeypatch.setattr(themis, "finish_seconds", lambda jobs, _: finish_seconds(jobs, EQUAL))
+    ours = themis_jct(queues.Themis(0.99, 60.0))
     pd.testing.assert_series_equal(ours, THEMIS["corrected"].astype(float), check_names=False)
 
 

@@ -18,7 +18,7 @@ import hetopt
 from hetopt import Instance, InvalidOption, Job
 from hetopt.data.rates import isolated_rate
 from hetopt.models.baselines import EqualSplit, isolated
-from hetopt.models.queues import Themis, ThemisState
+from hetopt.models.queues import FinishTimeQueue, Themis, ThemisState
 from hetopt.tolerances import EQUAL
 
 # By hand
@@ -43,6 +43,8 @@ def test_rho() -> None:
     assert found[0] == pytest.approx([72.5 / alone, 65 / alone, 75 / alone])
     soon = jobs.replace(done={"j1": 116})  # one second on B, four on A
     assert Themis(round_seconds=10).rho(soon)[0] == pytest.approx([54 / alone, 51 / alone, 61 / alone])
+    queue, entities = FinishTimeQueue(round_seconds=10), jobs.entities("jobs")
+    assert queue.ranked(entities, None)[0] == pytest.approx([-75 / alone, -90 / alone])
     crowded = jobs.replace(cluster=hetopt.Cluster.of([1, 0]))
     assert Themis(round_seconds=10).rho(crowded)[0] == pytest.approx([110 / 240, np.inf, 120 / 240])
 

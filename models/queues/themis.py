@@ -108,8 +108,8 @@ class Themis:
             See :func:`~hetopt.data.instance.present_entities`; the time is before that of the state.
         """
         jobs = present_entities(instance, "jobs", "Themis")
-        now = self._advanced(jobs, state)
-        rho = self._rho(jobs, now)
+        now = advanced(jobs, state)
+        rho = rho_of(jobs, now, self.round_seconds)
         order = np.lexsort((instance.job_array("arrival"), -rho[:, -1]))
         order = order[can_run(jobs)[order]]
         pool = GPUPool(type_capacities(jobs), {})
@@ -129,26 +129,7 @@ class Themis:
         Infinite on types that cannot run the gang; 0 for jobs that are finished or that no GPU type can run now.
         """
         jobs = present_entities(instance, "jobs", "Themis")
-        return self._rho(jobs, self._advanced(jobs, state))
-
-    def _rho(self, jobs: Entities, now: ThemisState) -> Floats:
-        instance = jobs.source
-        since = instance.time - np.array([now.seen[name] for name in jobs.names])
-        crowd = np.array([now.crowd[name] for name in jobs.names])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            many = np.where(since > 0, crowd / since, now.present) / jobs.weight  # N
-            part = isolated_part(1.0 / (many * jobs.demand), jobs.capacity.sum())
-            alone = instance.job_array("work") / ((jobs.speed @ jobs.capacity) * part)
-            rho = finish_seconds(jobs, self.round_seconds) / alone[:, None]
-        return np.where(can_run(jobs)[:, None], rho, 0.0)
-
-    def _advanced(self, jobs: Entities, state: ThemisState | None) -> ThemisState:
-        instance = jobs.source
-        state = ThemisState(instance.time) if state is None else expect(ThemisState, state, "state", InvalidOption)
-        passed = elapsed_since(instance, state.time) * state.present
-        crowd = {name: state.crowd[name] + passed if name in state.crowd else 0.0 for name in jobs.names}
-        seen = {name: state.seen.get(name, instance.time) for name in jobs.names}
-        return ThemisState(instance.time, crowd, seen, float(jobs.weight.sum()))
+        return rho_of(jobs, advanced(jobs, state), self.round_seconds)
 
     def _auction(self, jobs: Entities, order: NDArray[np.intp], rho: Floats) -> dict[int, int]:
         """Job -> GPU type, for the jobs that win GPUs."""
@@ -163,6 +144,35 @@ class Themis:
             last[runs] = kind
         choice = settled(choice, np.where(gain > 0, -gain, np.inf), jobs, last)
         return {e: int(choice[e]) for e in np.flatnonzero(choice >= 0).tolist()}
+
+
+def advanced(jobs: Entities, state: ThemisState | None) -> ThemisState:
+    """The state at the time of the instance, from that of the last call; None: there was no call.
+
+    Raises
+    ------
+    InvalidInstance
+        The time is before that of the state.
+    """
+    instance = jobs.source
+    state = ThemisState(instance.time) if state is None else expect(ThemisState, state, "state", InvalidOption)
+    passed = elapsed_since(instance, state.time) * state.present
+    crowd = {name: state.crowd[name] + passed if name in state.crowd else 0.0 for name in jobs.names}
+    seen = {name: state.seen.get(name, instance.time) for name in jobs.names}
+    return ThemisState(instance.time, crowd, seen, float(jobs.weight.sum()))
+
+
+def rho_of(jobs: Entities, now: ThemisState, lease: float) -> Floats:
+    """(n, k + 1) rho as of :meth:`Themis.rho`; ``now`` is the state at this time, ``lease`` in seconds."""
+    instance = jobs.source
+    since = instance.time - np.array([now.seen[name] for name in jobs.names])
+    crowd = np.array([now.crowd[name] for name in jobs.names])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        many = np.where(since > 0, crowd / since, now.present) / jobs.weight  # N
+        part = isolated_part(1.0 / (many * jobs.demand), jobs.capacity.sum())
+        alone = instance.job_array("work") / ((jobs.speed @ jobs.capacity) * part)
+        rho = finish_seconds(jobs, lease) / alone[:, None]
+    return np.where(can_run(jobs)[:, None], rho, 0.0)
 
 
 def finish_seconds(jobs: Entities, lease: float) -> Floats:
@@ -188,7 +198,21 @@ def finish_seconds(jobs: Entities, lease: float) -> Floats:
 class FinishTimeQueue(PreemptiveQueuePolicy):
     """The job with the worst finish-time fairness first: Themis' estimate of rho without GPUs, without its auction.
 
-    Running jobs stay where they are unless jobs ahead of them need their GPUs.
+    Running jobs stay where they are unless jobs ahead of them need their GPUs. A job with d GPUs and speed v_k on the
+    M_k GPUs of type k, which arrived t seconds ago and has w of its work W left, has::
+
+        rho = (t + w / max_k v_k + lease) / (W / (part sum_k M_k v_k))
+        part = min(1 / (N d), 1 / sum_k M_k)
+
+    with N the average number of jobs since it came, by weight: the denominator is its time alone on 1/N of all GPUs.
+
+    Parameters
+    ----------
+    round_seconds:
+        Length of a round and of the lease that a waiting job loses, in seconds; None: decisions at arrivals and
+        completions, and a lease of :data:`~hetopt.decisions.system.ROUND_SECONDS`.
+    moves:
+        A job that stays may move to a faster type.
     """
 
     round_seconds: float | None = ROUND_SECONDS
@@ -196,6 +220,5 @@ class FinishTimeQueue(PreemptiveQueuePolicy):
 
     def ranked(self, jobs: Entities, state: ThemisState | None) -> tuple[Floats, ThemisState]:
         """Minus rho, and the state of :class:`Themis`."""
-        themis = Themis(round_seconds=self.round_seconds or ROUND_SECONDS)
-        now = themis._advanced(jobs, state)
-        return -themis._rho(jobs, now)[:, -1], now
+        now = advanced(jobs, state)
+        return -rho_of(jobs, now, self.round_seconds or ROUND_SECONDS)[:, -1], now
