@@ -64,15 +64,16 @@ def test_doubled_sizes_end_at_the_largest() -> None:
 def test_seconds_of_an_epoch_are_its_steps_over_the_speed() -> None:
     """CIFAR-10 has 50,000 samples: 1563 steps of 32 and 782 of 64. A batch size without a speed is not taken."""
     speed = {32: 50.0, 64: 40.0, 256: 10.0}
-    assert adapted("gns", "ResNet-18", 32, 1, 40 * 1563 - 1, speed) == [(21, 32, 1563 / 50.0), (19, 64, 782 / 40.0)]
-    assert adapted("gns", "ResNet-18", 32, 1, 21 * 1563, speed) == []
-    assert adapted("gns", "ResNet-18", 16, 1, 21 * 3125, speed) == []
-    assert adapted("gns", "VGG", 32, 1, 100, speed) == []
+    phases = TrainingPhase(21, 32, 1563 / 50.0), TrainingPhase(19, 64, 782 / 40.0)
+    assert adapted("gns", "ResNet-18", 32, 1, 40 * 1563 - 1, speed) == phases
+    assert adapted("gns", "ResNet-18", 32, 1, 21 * 1563, speed) == ()
+    assert adapted("gns", "ResNet-18", 16, 1, 21 * 3125, speed) == ()
+    assert adapted("gns", "VGG", 32, 1, 100, speed) == ()
 
 
-@given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 99), st.floats(0.001, 1e6)), max_size=5))
-def test_cells_lose_nothing(parts: list[tuple[int, int, float]]) -> None:
-    assert phases_of(phases_text(parts)) == tuple(TrainingPhase(*part) for part in parts)
+@given(st.lists(st.builds(TrainingPhase, st.integers(0, 99), st.integers(1, 99), st.floats(0.001, 1e6)), max_size=5))
+def test_cells_lose_nothing(phases: list[TrainingPhase]) -> None:
+    assert phases_of(phases_text(phases)) == tuple(phases)
 
 
 @pytest.mark.parametrize("cell", ["3", "3x4", "3x4@", "3x4@0", "3x0@1", "ax4@1", "3x4@1 5", "1.5x4@1", "3x4@nan"])

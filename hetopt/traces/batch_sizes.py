@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from hetopt.checks import FrozenDict
@@ -109,8 +109,8 @@ def batch_sizes(mode: str, model: str, size: int, gpus: int, epochs: int) -> lis
 
 def adapted(
     mode: str, model: str, size: int, gpus: int, steps: float, speed: Mapping[int, float]
-) -> list[tuple[int, int, float]]:
-    """(epochs, batch size, seconds of an epoch) of the parts of a job, in order; none if its batch size stays.
+) -> tuple[TrainingPhase, ...]:
+    """The phases of a job, whose work of an epoch is its seconds; none if its batch size stays.
 
     Parameters
     ----------
@@ -122,20 +122,20 @@ def adapted(
         Batch size -> steps per second; a batch size without speed is not taken, as in the public code.
     """
     if model not in SAMPLES or size not in speed:
-        return []
+        return ()
     parts: list[tuple[int, int]] = []
     for epochs, own in batch_sizes(mode, model, size, gpus, math.ceil(steps / math.ceil(SAMPLES[model] / size))):
         last = own if own in speed else parts[-1][1]
         before = parts.pop()[0] if parts and parts[-1][1] == last else 0
         parts.append((before + epochs, last))
     if len(parts) < 2:
-        return []
-    return [(epochs, own, math.ceil(SAMPLES[model] / own) / speed[own]) for epochs, own in parts]
+        return ()
+    return tuple(TrainingPhase(epochs, own, math.ceil(SAMPLES[model] / own) / speed[own]) for epochs, own in parts)
 
 
-def phases_text(parts: Sequence[tuple[int, int, float]]) -> str:
-    """Parts of a job as a cell of text, ``epochs x batch size @ seconds of an epoch``: ``31x10@4.25 10x20@3.5``."""
-    return " ".join(f"{epochs}x{size}@{seconds!r}" for epochs, size, seconds in parts)
+def phases_text(phases: Iterable[TrainingPhase]) -> str:
+    """Phases as a cell of text, ``epochs x batch size @ seconds of an epoch``: ``31x10@4.25 10x20@3.5``."""
+    return " ".join(f"{phase.epochs}x{phase.batch_size}@{phase.epoch_work!r}" for phase in phases)
 
 
 def phases_of(cell: str) -> tuple[TrainingPhase, ...]:

@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hetopt.checks import MOST, FrozenDict, one_of
 from hetopt.data.array_types import Floats
+from hetopt.data.workload import TrainingPhase
 from hetopt.errors import InvalidInstance
-from hetopt.traces.batch_sizes import adapted, phases_of, phases_text
+from hetopt.traces.batch_sizes import adapted, phases_text
 from hetopt.traces.csv_readers import NO_GPU, default_names
 from hetopt.traces.raw_files import FilePath, Head, csv_cells, head, recognised_by
 from hetopt.traces.trace_table import Locate, locate_in, make_trace, names_of, numbers_of, require_columns
@@ -101,9 +101,10 @@ def read_gavel(
         speed = _speeds(throughputs, gpu_type)
         duration = steps / speed.reindex(pd.MultiIndex.from_arrays([model, gpus])).to_numpy(dtype=float)
         if "mode" in form:
-            phases = _phases(raw["mode"], model, gpus, steps, speed)
-            whole = [sum(phase.work for phase in phases_of(cell)) for cell in phases]
-            duration = np.where(phases == "", duration, whole)
+            own = _phases(raw["mode"], model, gpus, steps, speed)
+            changes, whole = [bool(parts) for parts in own], [sum(phase.work for phase in parts) for parts in own]
+            duration = np.where(changes, whole, duration)
+            phases = np.array([phases_text(parts) for parts in own], dtype=object)
     elif "duration" in form:
         duration = numbers_of(raw["duration"], locate)
     else:
@@ -122,20 +123,21 @@ def read_gavel(
 
 def _phases(
     mode: pd.Series[str], model: pd.Series[str], gpus: Floats, steps: Floats, speed: pd.Series[float]
-) -> NDArray[np.object_]:
-    """(rows,) cells of the phases of each job, empty where the batch size stays."""
+) -> list[tuple[TrainingPhase, ...]]:
+    """The phases of each job, none where the batch size stays."""
     known: dict[tuple[str, float], dict[int, float]] = {}
     per_second = speed.dropna()
     for (job_type, number), own in zip(per_second.index.tolist(), per_second.tolist(), strict=True):
         if found := JOB_TYPE.fullmatch(job_type):
             known.setdefault((found[1], number), {})[int(found[2])] = own
-    cells = np.full(len(mode), "", dtype=object)
-    for i, (how, job_type, number, total) in enumerate(zip(mode, model, gpus.tolist(), steps.tolist(), strict=True)):
-        found = JOB_TYPE.fullmatch(job_type)
-        if found and (found[1], number) in known:
-            speeds = known[found[1], number]
-            cells[i] = phases_text(adapted(how, found[1], int(found[2]), int(number), total, speeds))
-    return cells
+    phases = list[tuple[TrainingPhase, ...]]()
+    for how, job_type, number, total in zip(mode, model, gpus.tolist(), steps.tolist(), strict=True):
+        if found := JOB_TYPE.fullmatch(job_type):
+            speeds = known.get((found[1], number), {})
+            phases.append(adapted(how, found[1], int(found[2]), int(number), total, speeds))
+        else:
+            phases.append(())
+    return phases
 
 
 def _speeds(throughputs: pd.DataFrame | FilePath, gpu_type: str) -> pd.Series[float]:
