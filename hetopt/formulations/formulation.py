@@ -413,9 +413,9 @@ def _is_frozen(part: Component) -> bool:
 
 def _allocation(compiled: Compiled, point: Point, began: float, exact: ExactOptimum | None = None) -> Allocation:
     """The shares of a point, with their certificate; ``began``: on the clock of :func:`time.perf_counter`."""
-    seconds, own = time.perf_counter() - began, compiled.own_values(point.x)
-    certificate = certify(compiled, point, seconds, exact)
-    return Allocation(compiled.entities, np.maximum(point.share, 0.0), certificate, own, compiled.packed(own))
+    certificate = certify(compiled, point, time.perf_counter() - began, exact)
+    packed = compiled.packed(compiled.own_values(point.x))
+    return Allocation(compiled.entities, np.maximum(point.share, 0.0), certificate, packed)
 
 
 def _warn_if_large(compiled: Compiled) -> None:

@@ -67,8 +67,6 @@ class Allocation(Displayed):
         (n, k) shares. Tenants: GPUs; jobs: part of the time that the gang runs on the type.
     certificate:
         The solver's claims and the measured values.
-    own:
-        Component -> group of its own columns -> (c,) values, of components in arrays; empty where a method has none.
     packed:
         The time that jobs share their GPUs in pairs; None if the formulation has no pairs. The shares are then the
         parts of all time after which a job alone would have done as much.
@@ -77,12 +75,10 @@ class Allocation(Displayed):
     entities: Entities
     x: Floats
     certificate: Certificate
-    own: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict, repr=False)
     packed: PackedShares | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", as_table(self.entities, self.x, "x"))
-        object.__setattr__(self, "own", FrozenDict({name: FrozenDict(groups) for name, groups in self.own.items()}))
 
     @property
     def share(self) -> pd.DataFrame:
