@@ -179,6 +179,9 @@ def _space(gpus: int, gang: int, *hypotheses: Hypothesis[GangCase]) -> Space[Gan
 
 ONE = _space(1, 1, ONE_GPU)
 
+FREELY = "equal weights, free moves, decisions at any time"
+EQUALLY = "if the GPUs were divided equally among the unfinished jobs at any time"
+
 PROOF = r"""
 Let $F_j$ be the time at which job $j$ finishes if the GPU is divided equally among the jobs that are unfinished in this
 virtual division. All of these have the same rate, so a later arrival delays them but keeps their order: the expected
@@ -192,8 +195,8 @@ seconds. So no job is late.
 Urgency changes nothing, by induction over the decisions. Up to a decision at time $s$ the schedule follows the order.
 What happened until $s$ does not depend on later arrivals, so suppose that there are none; then the expected finish of
 each job is at least its $F$. No job is late if the order is kept from $s$ on, so the jobs with a finish of at most
-$F_j$ have together at most $F_j - s$ work left. If job $j$, with work $r_j$ left, is urgent, then $r_j \ge F_j - s$. So no
-other of them has work left, and $j$ is first in the order anyway."""
+$F_j$ have together at most $F_j - s$ work left. If job $j$, with work $r_j$ left, is urgent, then $r_j \ge F_j - s$. So
+no other of them has work left, and $j$ is first in the order anyway."""
 
 
 def claims() -> tuple[Claim, ...]:
@@ -228,7 +231,8 @@ CLAIMS = (
     Claim(
         key="fair-sojourn/several-gpus",
         place="several GPUs",
-        statement="The same holds on several equal GPUs, for jobs with one GPU each.",
+        statement=f'On several equal GPUs, with {FREELY} and `divided="unfinished"`, no job with one GPU finishes '
+        f"later than {EQUALLY}.",
         procedure=ForAll(_space(2, 1, SINGLE), no_later),
         expected=ClaimVerdict.FALSE,
         printed=False,
@@ -238,7 +242,8 @@ CLAIMS = (
     Claim(
         key="fair-sojourn/gangs",
         place="several GPUs",
-        statement="The same holds on several equal GPUs, for gangs.",
+        statement=f'On several equal GPUs, with {FREELY} and `divided="unfinished"`, no gang finishes later than '
+        f"{EQUALLY}.",
         procedure=ForAll(_space(2, 2), no_later),
         expected=ClaimVerdict.FALSE,
         printed=False,

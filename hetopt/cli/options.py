@@ -117,6 +117,32 @@ Runners = Annotated[
         help="Parallel processes; -1: one per core; tcp://HOST:PORT: the workers of this scheduler of Dask.",
     ),
 ]
+Load = Annotated[float | None, Option(help="Scale arrival times to this load, as a fraction of all GPUs.")]
+Reference = Annotated[
+    str | None,
+    Option(help="GPU type to which durations refer, or recorded: the one in the job's row; default: the catalogue's."),
+]
+TooLarge = Annotated[str, Option(help="Jobs with more GPUs than any type has: drop, or cut to the number available.")]
+Models = Annotated[
+    str | None,
+    Option(help="Catalogue of trained models: fft, gavel, hadar, lambda, oef, sia, a CSV file, module:Name."),
+]
+UnknownModels = Annotated[
+    str, Option("--unknown-models", help="Jobs whose model is not in the catalogue: refuse, or draw another.")
+]
+TenantsOf = Annotated[str, Option("--tenants", help="What a tenant is: models, users, virtual clusters, none.")]
+ClassWeights = Annotated[
+    list[str] | None,
+    Option("--weight", help="Weight of the jobs of a class of the trace, e.g. HP=4; repeatable, for every class."),
+]
+EnvironmentOption = Annotated[
+    list[str] | None,
+    Option("--environment", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
+]
+TraceSettings = Annotated[
+    list[str] | None, Option("--trace-set", help="A setting of the generator or reader; repeatable.")
+]
+Kind = Annotated[str | None, Option(help="Kind of the trace file, if it is not detected.")]
 CheckpointEvery = Annotated[
     float,
     Option("--checkpoint-every", help="Seconds between two checkpoints, from which an interrupted run continues."),

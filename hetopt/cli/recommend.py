@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,18 @@ from typer import Argument, Option
 
 from hetopt.cli.options import (
     AsJson,
+    ClassWeights,
+    EnvironmentOption,
+    Kind,
+    Load,
+    Models,
     Plot,
+    Reference,
     Runners,
+    TenantsOf,
+    TooLarge,
+    TraceSettings,
+    UnknownModels,
     instances_and_files,
     listed,
     policy_option,
@@ -50,31 +61,28 @@ def recommend(
         ),
     ] = 600.0,
     samples: Annotated[int, Option(help="Largest number of samples: seeds, or blocks of a trace.")] = 10,
-    count: Annotated[int, Option(help="Jobs of a sample.")] = 200,
-    load: Annotated[float | None, Option(help="Scale arrival times to this load, as a fraction of all GPUs.")] = None,
+    count: Annotated[
+        int | None, Option(help="Jobs of a sample; default: 200 of a trace, and all of an instance.")
+    ] = None,
+    load: Load = None,
+    reference: Reference = None,
+    weights: ClassWeights = None,
+    copies: Annotated[
+        int,
+        Option(help="Most copies of a job on several servers, for systems that fork jobs (hadare, fair-sojourn)."),
+    ] = 1,
     confidence: Annotated[float, Option(help="Confidence of the statements, from 0.5 to 1.")] = 0.95,
     deadline_factor: Annotated[
         float | None,
         Option(help="Deadlines for jobs without one: this factor of the time on the fastest GPU type after arrival."),
     ] = None,
-    models: Annotated[
-        str | None, Option(help="Catalogue of trained models: fft, gavel, hadar, oef, a CSV file, module:Name.")
-    ] = None,
-    unknown_models: Annotated[
-        str, Option(help="Jobs whose model is not in the catalogue: refuse, or draw another.")
-    ] = "refuse",
-    too_large: Annotated[
-        str, Option(help="Jobs with more GPUs than any type has: drop, or cut to the number available.")
-    ] = "drop",
-    tenants: Annotated[str, Option(help="What a tenant is: models, users, virtual clusters, none.")] = "models",
-    environment: Annotated[
-        list[str] | None,
-        Option("--environment", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
-    ] = None,
-    trace_settings: Annotated[
-        list[str] | None, Option("--trace-set", help="A setting of the generator or reader; repeatable.")
-    ] = None,
-    kind: Annotated[str | None, Option(help="Kind of the trace file, if it is not detected.")] = None,
+    models: Models = None,
+    unknown_models: UnknownModels = "refuse",
+    too_large: TooLarge = "drop",
+    tenants: TenantsOf = "models",
+    environment: EnvironmentOption = None,
+    trace_settings: TraceSettings = None,
+    kind: Kind = None,
     out: Annotated[Path, Option("--out", "-o", help="Folder of results; runs that it has are not repeated.")] = Path(
         "recommended"
     ),
@@ -100,8 +108,10 @@ def recommend(
     plain = TraceWorkload(
         trace,
         cluster,
-        count=count,
         load=load,
+        reference=reference,
+        weights=parse_settings(weights, "--weight") or None,
+        copies=copies,
         models=models,
         tenants=None if tenants == "none" else tenants,  # type: ignore[arg-type]
         too_large=too_large,  # type: ignore[arg-type]
@@ -110,22 +120,33 @@ def recommend(
         settings=parse_settings(trace_settings, "--trace-set"),
         deadline_factor=deadline_factor,
     )
-    workload = plain.in_blocks()
+    workload = replace(plain, count=200 if count is None and not plain.is_instance else count).in_blocks()
     systems = tuple(map(SystemVariant, listed(policy, "--policy"))) or all_systems()
-    settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
+    settings = EnvironmentSettings.of({"restart_seconds": 30.0} | parse_settings(environment, "--environment"))
     race = Race(workload, systems, tuple(listed(aim, "--aim")), settings, seconds, samples, confidence)
-    settings.check(workload.instance(0))  # reports errors before anything runs
+    instance = workload.instance(0)  # reports errors before anything runs
+    settings.check(instance)
     check_folder(out)
     store, title = RunStore(out), workload.name + ("" if cluster is None else f" on {cluster}")
     result = race.run(store, jobs=jobs, watched=lambda runs: watched_runs("recommend", runs, store, jobs))
+    assumed = ", ".join(
+        [
+            "the work of jobs is known",
+            f"a restart takes {settings.restart_seconds:g} s",
+            "jobs are not forked" if copies == 1 else f"jobs may run in {copies} copies, which train as one gang would",
+        ]
+    )
     if as_json:
-        console.print_json(result.as_dict())
+        console.print_json(result.as_dict() | {"assumed": assumed, "jobs": instance.source})
     else:
         show(ranking_table(result, title))
         if result.more:
             show(one_more_table(result), meaning=False)
         for text in sentences(result):
             print_text(text)
+        print_text(f"assumed: {assumed}")
+        if instance.source:
+            print_text(f"jobs: {instance.source}")
         print(f"hetopt report {out}")
     if plot is not None:
         save_picture(draw(result, title), plot, quiet=as_json)

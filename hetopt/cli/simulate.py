@@ -17,7 +17,17 @@ from hetopt.checks import at_least, counted
 from hetopt.cli.options import (
     AsJson,
     CheckpointEvery,
+    ClassWeights,
+    EnvironmentOption,
+    Kind,
+    Load,
+    Models,
+    Reference,
     Runners,
+    TenantsOf,
+    TooLarge,
+    TraceSettings,
+    UnknownModels,
     check_interval,
     instances_and_files,
     listed,
@@ -73,41 +83,22 @@ def simulate(
     count: Annotated[
         int | None, Option(help="Number of jobs to generate, or to take from the start of the trace.")
     ] = None,
-    load: Annotated[float | None, Option(help="Scale arrival times to this load, as a fraction of all GPUs.")] = None,
-    reference: Annotated[
-        str | None,
-        Option(
-            help="GPU type to which durations refer, or recorded: the one in the job's row; default: the catalogue's."
-        ),
-    ] = None,
-    too_large: Annotated[
-        str, Option(help="Jobs with more GPUs than any type has: drop, or cut to the number available.")
-    ] = "drop",
-    models: Annotated[
-        str | None, Option(help="Catalogue of trained models: fft, gavel, hadar, lambda, oef, a CSV file, module:Name.")
-    ] = None,
-    unknown_models: Annotated[
-        str, Option(help="Jobs whose model is not in the catalogue: refuse, or draw another.")
-    ] = "refuse",
-    tenants: Annotated[str, Option(help="What a tenant is: models, users, virtual clusters, none.")] = "models",
-    weights: Annotated[
-        list[str] | None,
-        Option("--weight", help="Weight of the jobs of a class of the trace, e.g. HP=4; repeatable, for every class."),
-    ] = None,
+    load: Load = None,
+    reference: Reference = None,
+    too_large: TooLarge = "drop",
+    models: Models = None,
+    unknown_models: UnknownModels = "refuse",
+    tenants: TenantsOf = "models",
+    weights: ClassWeights = None,
     round_seconds: Annotated[
         float | None, Option("--round", help="Round length in seconds; default: each policy's.")
     ] = None,
-    environment: Annotated[
-        list[str] | None,
-        Option("--environment", help="A setting of the environment, e.g. restart_seconds=30, spread=true; repeatable."),
-    ] = None,
+    environment: EnvironmentOption = None,
     settings: Annotated[
         list[str] | None, Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
     ] = None,
-    trace_settings: Annotated[
-        list[str] | None, Option("--trace-set", help="A setting of the generator or reader; repeatable.")
-    ] = None,
-    kind: Annotated[str | None, Option(help="Kind of the trace file, if it is not detected.")] = None,
+    trace_settings: TraceSettings = None,
+    kind: Kind = None,
     until: Annotated[float | None, Option(help="Stop every run after this simulated time, in seconds.")] = None,
     job_window: Annotated[
         str | None,

@@ -26,6 +26,7 @@ from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.experiments.run_progress import ProgressCallback
 from hetopt.experiments.run_store import RunKey, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
+from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import traits_of
 from hetopt.metrics.definitions import METRICS, Metric
 from hetopt.parallel import number_of_workers
@@ -45,6 +46,15 @@ AIMS: Mapping[str, str] = {
 Watched: TypeAlias = Callable[[Experiment], AbstractContextManager[ProgressCallback | None]]
 """Called with the next runs of a race; gives what is called with their progress."""
 
+WITHOUT_VALUE: Mapping[str, str] = {
+    "deadlines": "; no job has a deadline: give a deadline_factor",
+    "tenants": "; there are no tenants",
+}
+"""Aim -> why it may have no value."""
+
+NO_TIME = "no time"
+"""The reason of :class:`Dropped` for systems that did not run within the time of the race."""
+
 
 def metric_of_aim(aim: str) -> Metric:
     """The metric of an aim.
@@ -60,14 +70,15 @@ def metric_of_aim(aim: str) -> Metric:
 def all_systems() -> tuple[SystemVariant, ...]:
     """Every registered system, and every registered policy that is a system on its own, with its default settings.
 
-    Left out are policies that share GPUs in time, which are systems only with a rounder, and fluid references.
+    Those that solve a program in each round take longest, and come last. Left out are policies that share GPUs in time,
+    which are systems only with a rounder, and fluid references.
     """
-    found = list[SystemVariant]()
+    found = list[tuple[bool, str]]()
     for name in sorted({*SYSTEMS.points, *POLICIES.points}):
         system = make_system(name)
         if not system.fluid and (name in SYSTEMS.points or not traits_of(system.policy).fractional):
-            found.append(SystemVariant(name))
-    return tuple(found)
+            found.append((hasattr(system.policy, "options") or isinstance(system.policy, Formulation), name))
+    return tuple(SystemVariant(name) for _, name in sorted(found))
 
 
 def is_relative(metric: Metric) -> bool:
@@ -179,8 +190,8 @@ class RaceResult:
     confidence:
         Probability with which the best system is among those that are left.
     comparisons:
-        Number of comparisons of one system with the others in the whole race, among which the error is divided; so an
-        interval is wider than one of this confidence alone.
+        Number of comparisons of two systems in the whole race, among which the error is divided; so an interval is
+        wider than one of this confidence alone.
     seconds:
         Wall-clock seconds.
     more:
@@ -198,6 +209,17 @@ class RaceResult:
     def left(self) -> list[str]:
         """The systems that are left, as they were given."""
         return [str(name) for name in next(iter(self.values.values())).columns if name not in self.dropped]
+
+    @property
+    def untried(self) -> list[str]:
+        """The systems for which there was no time."""
+        return [name for name, own in self.dropped.items() if own.reason == NO_TIME]
+
+    @property
+    def worse(self) -> list[str]:
+        """The systems that are worse than the best one in every aim: dropped early, or known to be at the end."""
+        now = set.intersection(*(set(self.compared(aim).worse) for aim in self.values))
+        return [*(name for name, own in self.dropped.items() if not own.reason), *(n for n in self.left if n in now)]
 
     def compared(self, aim: str) -> Compared:
         """The systems that are left, compared by an aim."""
@@ -224,7 +246,7 @@ class RaceResult:
         """Every system that ran, the best first, with the columns of :attr:`Compared.table` and its ``samples``.
 
         Of a dropped system the difference is that from the best system on the samples on which it ran, and there is no
-        interval.
+        mean and no interval.
         """
         values, compared = self.values[aim], self.compared(aim)
         table, best = compared.table.assign(samples=len(values)), compared.best
@@ -233,7 +255,7 @@ class RaceResult:
             own = values[[best, name]].dropna()
             if len(own):
                 pair = Compared(compared.metric, own, 0.0).against(best).loc[[name]]
-                rows.append(pair.assign(low=np.nan, high=np.nan, samples=len(own)))
+                rows.append(pair.assign(mean=np.nan, low=np.nan, high=np.nan, samples=len(own)))
         return pd.concat(rows).sort_values("difference", kind="stable")
 
     def as_dict(self) -> dict[str, Any]:
@@ -274,7 +296,7 @@ class Race:
         Settings of the environment.
     seconds:
         Wall-clock seconds of the race. A sample begins only if it should end in time, and systems that do not end in
-        the first sample for lack of time do not take part. One more GPU of each type is tried on one sample at least.
+        the first sample for lack of time do not take part (:attr:`RaceResult.untried`).
     most_samples:
         Largest number of samples.
     confidence:
@@ -302,8 +324,10 @@ class Race:
     def __post_init__(self) -> None:
         for key in ("systems", "aims"):
             object.__setattr__(self, key, tuple(getattr(self, key)))
-            if not getattr(self, key):
+            if not (given := getattr(self, key)):
                 raise InvalidOption("is empty; give at least one", key)
+            if len(set(given)) < len(given):
+                raise InvalidOption(f"names one twice: {', '.join(map(str, given))}", key)
         for aim in self.aims:
             metric_of_aim(aim)
         at_least(self.seconds, "seconds", 0.0, InvalidOption, strict=True)
@@ -368,13 +392,14 @@ class _Running:
         values = {
             aim: pd.DataFrame(rows, columns=[own.label for own in race.systems]) for aim, rows in self.rows.items()
         }
-        comparisons = len(race.systems) * race.most_samples * len(race.aims)
+        n = len(race.systems)
+        comparisons = max(1, n * (n - 1) // 2) * race.most_samples * len(race.aims)
         return RaceResult(values, dict(self.dropped), race.confidence, comparisons, time.monotonic() - self.began)
 
     def _time_for(self, systems: Sequence[SystemVariant], sample: int) -> bool:
         """Whether another sample would end in time, if it takes as long as the last one."""
-        known = self.store.seconds()
-        last = [known.get(RunKey(self.race.workload.name, own.label, sample - 1), 0.0) for own in systems]
+        known, before = self.store.seconds(), max(0, sample - 1)
+        last = [known.get(RunKey(self.race.workload.name, own.label, before), 0.0) for own in systems]
         spent = time.monotonic() - self.began
         return bool(spent + max(sum(last) / max(1, number_of_workers(self.jobs)), max(last)) <= self.race.seconds)
 
@@ -387,7 +412,8 @@ class _Running:
             if isinstance(own, str):
                 self.dropped[name] = Dropped(sample, own)
             elif missing:
-                self.dropped[name] = Dropped(sample + 1, f"{metric_of_aim(missing[0]).title} has no value")
+                reason = f"{metric_of_aim(missing[0]).title} has no value{WITHOUT_VALUE.get(missing[0], '')}"
+                self.dropped[name] = Dropped(sample + 1, reason)
 
     def _summaries(
         self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int, *, first: bool = False
@@ -406,17 +432,17 @@ class _Running:
             failures = problem.failures
         for spec in experiment.runs():
             record = self.store.record(spec.key)
-            failure = failures.get(spec.key, f"no time within {self.race.seconds:g} s")
+            failure = failures.get(spec.key, NO_TIME)
             found[spec.system.label] = str(failure) if record is None else record.refused or record.summary
         return found
 
     def _with_more(self, result: RaceResult) -> dict[str, pd.DataFrame]:
-        """Values of the best system with one more GPU of each type, on as many samples as there is time for."""
+        """Values of the best system with one more GPU of each type, on as many samples as there is time for, or {}."""
         race, best = self.race, next(own for own in self.race.systems if own.label == result.best)
         types = race.workload.instance(0).cluster.type_names
         rows: dict[str, list[dict[str, float]]] = {aim: [] for aim in race.aims}
         for sample in range(len(result.values[race.aims[0]])):
-            if sample and not self._time_for([best] * len(types), sample):
+            if not self._time_for([best] * len(types), sample):
                 break
             for aim in race.aims:
                 rows[aim].append({})
@@ -426,4 +452,4 @@ class _Running:
                 own = self._summaries(workload, [best], sample)[best.label]
                 for aim in race.aims:
                     rows[aim][-1][gpu_type] = np.nan if isinstance(own, str) else own.get(AIMS[aim], np.nan)
-        return {aim: pd.DataFrame(own, columns=list(types)) for aim, own in rows.items()}
+        return {aim: pd.DataFrame(own, columns=list(types)) for aim, own in rows.items() if own}

@@ -87,12 +87,16 @@ class TraceWorkload:
     settings:
         Settings of the generator or reader.
     blocks:
-        Seed s takes the s-th ``count`` jobs of the trace in a file, from 0, instead of the first.
+        Seed s takes the s-th ``count`` jobs of the trace in a file, from 0, instead of the first. A trace with fewer
+        jobs is one block; jobs after the last whole block are not used.
     more_gpus:
         GPU type -> GPUs added to the cluster, on a further server; arrivals do not change with them.
     deadline_factor:
         Each job without a deadline gets one: this factor, above 1, of its time on the fastest GPU type on which
         it can run, after its arrival; None: no deadlines are added.
+    copies:
+        Most copies in which a job may run on several servers (:attr:`hetopt.Job.copies`); None: as the trace says,
+        which is any number if it says nothing.
 
     Raises
     ------
@@ -115,10 +119,12 @@ class TraceWorkload:
     more_gpus: Mapping[str, int] = field(default_factory=dict)
     deadline_factor: float | None = None
     weights: Mapping[str, float] | None = None
+    copies: int | None = None
 
     def __post_init__(self) -> None:
-        if self.count is not None:
-            whole(self.count, "count", 1)
+        for key in ("count", "copies"):
+            if getattr(self, key) is not None:
+                whole(getattr(self, key), key, 1)
         if boolean(self.blocks, "blocks") and (self.count is None or self.is_generated or self.is_instance):
             raise InvalidOption("needs the file of a trace and a count, the jobs of a block", "blocks")
         object.__setattr__(self, "more_gpus", FrozenDict(mapping(self.more_gpus, "more_gpus", InvalidOption)))
@@ -162,6 +168,10 @@ class TraceWorkload:
         found = self._instance(seed)
         if self.more_gpus:
             found = found.replace(cluster=found.cluster.with_more(self.more_gpus))
+        if self.copies is not None:
+            limits = [min(self.copies, job.copies or self.copies) for job in found.jobs]
+            jobs = [replace(job, copies=n) for job, n in zip(found.jobs, limits, strict=True)]
+            found = found.replace(jobs=tuple(jobs))
         return found if self.deadline_factor is None else _with_deadlines(found, self.deadline_factor)
 
     def _instance(self, seed: int) -> Instance:
@@ -200,7 +210,7 @@ class TraceWorkload:
         if self.is_instance or not self.blocks:
             return 1
         assert self.count is not None
-        return len(read_trace(self.trace, self.kind, **self.settings)) // self.count
+        return max(1, len(read_trace(self.trace, self.kind, **self.settings)) // self.count)
 
     def table(self, seed: int = 0) -> pd.DataFrame:
         """The trace as a table, for that seed."""
@@ -215,7 +225,7 @@ class TraceWorkload:
             return table if self.count is None else table.head(self.count)
         assert self.count is not None
         block = table.iloc[seed * self.count : (seed + 1) * self.count]
-        if len(block) < self.count:
+        if len(block) < self.count and seed:
             raise InvalidOption(
                 f"has {counted(len(table), 'job')}, too few for block {seed} of {self.count}", self.trace
             )
@@ -264,6 +274,7 @@ class TraceWorkload:
             "more_gpus": {},
             "deadline_factor": None,
             "weights": None,
+            "copies": None,
         }  # stored runs of earlier versions lack them
         return {key: value for key, value in own.items() if key not in added or value != added[key]}
 
@@ -291,7 +302,7 @@ def _changes_of_reader(table: pd.DataFrame) -> Iterator[str]:
 OF_TRACES: dict[str, Any] = {
     item.name: {} if item.name == "settings" else item.default
     for item in fields(TraceWorkload)
-    if item.name not in ("trace", "cluster", "count", "blocks", "more_gpus", "deadline_factor")
+    if item.name not in ("trace", "cluster", "count", "blocks", "more_gpus", "deadline_factor", "copies")
 }
 """Arguments of a :class:`TraceWorkload` that an instance cannot have -> their default."""
 

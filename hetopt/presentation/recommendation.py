@@ -70,6 +70,8 @@ def sentences(result: RaceResult) -> Iterator[str]:
             yield f"{winner}, {sure} the best of {many}"
         if len(table):
             yield f"next in {metric.title}: {table.index[0]}, {_interval(metric, table.iloc[0])}"
+    if result.untried:
+        yield f"not tried for lack of time: {', '.join(result.untried)}; give more of it (--budget)"
     for aim in result.more:
         table, metric = result.with_one_more(aim), metric_of_aim(aim)
         if table["difference"].notna().any():
@@ -105,6 +107,8 @@ def _state(result: RaceResult, name: str) -> str:
         return "best"
     if own is None and len(next(iter(result.values.values()))) == 1:
         return "not decided"
+    if own is None and name in result.worse:
+        return "worse"
     if own is None:
         return "may be best" if len(result.values) == 1 else "not worse in all aims"
     return own.reason or f"worse, dropped after {counted(own.samples, 'sample')}"
