@@ -196,10 +196,15 @@ def allox() -> System:
 
 
 def sia(
-    round_seconds: float = SIA_ROUND_SECONDS, restart_seconds: float = 30.0, placer: str = "hierarchical"
+    round_seconds: float = SIA_ROUND_SECONDS,
+    power: float = -0.5,
+    penalty: float = 1.1,
+    restart_seconds: float = 30.0,
+    growth: float = 2.0,
+    placer: str = "hierarchical",
 ) -> System:
     """Sia: its integer program each round; jobs keep their servers, and are moved together where they are spread."""
-    return System(Sia(round_seconds, restart_seconds=restart_seconds), placer=PLACERS.make(placer))
+    return System(Sia(round_seconds, power, penalty, restart_seconds, growth), placer=PLACERS.make(placer))
 
 
 def isolated() -> System:

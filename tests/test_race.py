@@ -191,6 +191,29 @@ def test_blocks_more_gpus_and_deadlines_of_a_workload(tmp_path: Path) -> None:
         TraceWorkload("fft-trace-2", "lab36", count=2, blocks=True)
 
 
+def test_a_short_trace_is_one_block_and_copies_are_limited(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("job,arrival,duration,gpus,model\na,5,1000,1,ResNet-50\nb,9,1000,1,ResNet-50\n")
+    workload = TraceWorkload(str(trace), "lab36", count=3, blocks=True, unknown_models="draw", copies=2)
+    assert workload.samples() == 1
+    assert [(job.arrival, job.copies) for job in workload.instance(0).jobs] == [(0.0, 2), (4.0, 2)]
+    with pytest.raises(InvalidOption, match="too few for block 1 of 3"):
+        workload.instance(1)
+
+
+def test_the_answer_states_what_it_assumes(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    words = ("recommend", "fft-trace-2", "--cluster", "lab36", "--count", "6", "--samples", "1", "-p", "srtf,hadare")
+    code, out, _ = run(*words, "--out", tmp_path / "one")
+    assert code == 0
+    assert "assumed: the work of jobs is known, a restart takes 30 s, jobs are not forked" in " ".join(out.split())
+    assert "jobs: fft-trace-2, seed 0. 6 of 6 jobs" in " ".join(out.split())
+    code, out, _ = run(*words, "--copies", 3, "--environment", "restart_seconds=5", "--out", tmp_path / "two", "--json")
+    assert code == 0
+    assert json.loads(out)["assumed"] == (
+        "the work of jobs is known, a restart takes 5 s, jobs may run in 3 copies, which train as one gang would"
+    )
+
+
 def test_all_systems_run_by_themselves() -> None:
     names = {own.name for own in all_systems()}
     assert {"fft", "oef-cooperative", "hadar", "hadare", "asrpt", "fair-sojourn", "sia", "srsf"} <= names
@@ -198,6 +221,8 @@ def test_all_systems_run_by_themselves() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
+    with pytest.raises(InvalidOption, match=r"aims names one twice: jct, jct"):
+        Race(SHORT, systems("srtf"), ("jct", "jct"))
     with pytest.raises(UnknownName, match="there is no aim 'jtc'; did you mean 'jct'"):
         Race(SHORT, systems("fifo"), ("jtc",))
     for bad, problem in (

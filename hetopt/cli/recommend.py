@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from hetopt.cli.options import (
     AsJson,
@@ -128,7 +128,11 @@ def recommend(
     settings.check(instance)
     check_folder(out)
     store, title = RunStore(out), workload.name + ("" if cluster is None else f" on {cluster}")
-    result = race.run(store, jobs=jobs, watched=lambda runs: watched_runs("recommend", runs, store, jobs))
+    try:
+        result = race.run(store, jobs=jobs, watched=lambda runs: watched_runs("recommend", runs, store, jobs))
+    except KeyboardInterrupt:
+        console.note(f"stopped; what has run is stored in {out}; repeat the command to go on")
+        raise Exit(130) from None
     assumed = ", ".join(
         [
             "the work of jobs is known",

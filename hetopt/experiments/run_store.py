@@ -275,7 +275,7 @@ def _change(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") 
         was, new = before.get(key), now.get(key)
         if was == new:
             continue
-        if isinstance(was, dict) and isinstance(new, dict) and was.keys() == new.keys():
+        if isinstance(was, dict) and isinstance(new, dict):
             return _change(was, new, f"{place}{key}.")
         return f"{place}{key} was {json.dumps(was)} and is to be {json.dumps(new)}"
     return ""

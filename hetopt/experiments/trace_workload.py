@@ -15,6 +15,7 @@ from hetopt.checks import FrozenDict, any_mapping, at_least, boolean, choices, c
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.instance_files import PARSERS
+from hetopt.data.schema import SCHEMA
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
 from hetopt.registry import find_instance, generator_names, is_named, make_generator
@@ -236,6 +237,8 @@ class TraceWorkload:
         try:
             given = find_instance(self.trace)
         except InvalidInstance as problem:
+            if self._says_that_it_is_an_instance():
+                raise
             raise problem.with_hint(
                 "if it is a trace, give its kind, e.g. kind='philly' (--kind philly on the command line)"
             ) from None
@@ -249,6 +252,11 @@ class TraceWorkload:
         if self.count is not None:
             given = given.with_jobs(job.name for job in given.jobs[: self.count])
         return given if self.cluster is None else given.replace(cluster=find_instance(self.cluster).cluster)
+
+    def _says_that_it_is_an_instance(self) -> bool:
+        """Whether the file begins as instance files do."""
+        path = Path(self.trace)
+        return path.is_file() and SCHEMA in path.read_bytes()[:1000].decode(errors="replace")
 
     def _catalogue(self, cluster: Cluster, table: pd.DataFrame) -> Catalogue:
         if self.models is not None:
