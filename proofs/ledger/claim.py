@@ -135,6 +135,9 @@ PAPERS = {
 }
 """First part of the keys of claims -> paper, in the order of the ledger."""
 
+OWN = PAPERS["fair-sojourn"].name
+"""hetopt's own policy, whose claims no paper prints."""
+
 HEADINGS = {paper.name: paper.heading for paper in PAPERS.values()}
 """Name of a paper -> its heading, in the order of the ledger."""
 
@@ -417,4 +420,5 @@ class Claim:
 
     def label_of(self, verdict: ClaimVerdict) -> str:
         """``verdict`` as text: a true version that the paper does not print is "true, corrected"."""
-        return "true, corrected" if verdict is ClaimVerdict.TRUE and not self.printed else verdict.value
+        corrects = not self.printed and self.paper != OWN
+        return "true, corrected" if verdict is ClaimVerdict.TRUE and corrects else verdict.value
