@@ -199,6 +199,10 @@ def test_a_short_trace_is_one_block_and_copies_are_limited(tmp_path: Path) -> No
     assert [(job.arrival, job.copies) for job in workload.instance(0).jobs] == [(0.0, 2), (4.0, 2)]
     with pytest.raises(InvalidOption, match="too few for block 1 of 3"):
         workload.instance(1)
+    rows = "\n".join(f"j{i},{i},1000,1,ResNet-50" for i in range(150))
+    trace.write_text(f"job,arrival,duration,gpus,model\n{rows}\n")
+    blocks = TraceWorkload(str(trace), "lab36").in_blocks()
+    assert (blocks.count, blocks.samples()) == (30, 5)
 
 
 def test_the_answer_states_what_it_assumes(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +61,7 @@ def recommend(
     ] = 600.0,
     samples: Annotated[int, Option(help="Largest number of samples: seeds, or blocks of a trace.")] = 10,
     count: Annotated[
-        int | None, Option(help="Jobs of a sample; default: 200 of a trace, and all of an instance.")
+        int | None, Option(help="Jobs of a sample; default: 200, a fifth of a shorter trace, all of an instance.")
     ] = None,
     load: Load = None,
     reference: Reference = None,
@@ -108,6 +107,7 @@ def recommend(
     plain = TraceWorkload(
         trace,
         cluster,
+        count=count,
         load=load,
         reference=reference,
         weights=parse_settings(weights, "--weight") or None,
@@ -120,7 +120,7 @@ def recommend(
         settings=parse_settings(trace_settings, "--trace-set"),
         deadline_factor=deadline_factor,
     )
-    workload = replace(plain, count=200 if count is None and not plain.is_instance else count).in_blocks()
+    workload = plain.in_blocks()
     systems = tuple(map(SystemVariant, listed(policy, "--policy"))) or all_systems()
     settings = EnvironmentSettings.of({"restart_seconds": 30.0} | parse_settings(environment, "--environment"))
     race = Race(workload, systems, tuple(listed(aim, "--aim")), settings, seconds, samples, confidence)

@@ -60,6 +60,10 @@ class ExperimentWorkload(Protocol):
         ...
 
 
+BLOCK, LEAST_BLOCK = 200, 20
+"""Jobs of a sample of a trace."""
+
+
 @dataclass(frozen=True)
 class TraceWorkload:
     """The jobs of a trace on a cluster, for each seed.
@@ -201,8 +205,19 @@ class TraceWorkload:
             raise problem.in_file(self.trace) from None
 
     def in_blocks(self) -> TraceWorkload:
-        """The same workload, whose seeds take blocks of the trace if it is read from a file."""
-        return self if self.is_generated or self.is_instance else replace(self, blocks=True)
+        """The same workload, whose seeds take blocks of the trace if it is read from a file.
+
+        Without ``count``, samples of a generator have :data:`BLOCK` jobs, and so have blocks, but at most a fifth of
+        the trace, or :data:`LEAST_BLOCK`.
+        """
+        if self.is_instance and not self.is_generated:
+            return self
+        count = self.count
+        if self.is_generated:
+            return replace(self, count=count or BLOCK)
+        if count is None:
+            count = min(BLOCK, max(LEAST_BLOCK, len(read_trace(self.trace, self.kind, **self.settings)) // 5))
+        return replace(self, count=count, blocks=True)
 
     def samples(self) -> int | None:
         """Number of seeds with different jobs; None: no limit."""

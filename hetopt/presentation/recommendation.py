@@ -22,6 +22,9 @@ from hetopt.presentation.style import GOOD, INK, PAGE, QUIET, canvas
 from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_column
 from hetopt.tolerances import EQUAL
 
+NAMED = 4
+"""Systems that may be best too are named in the answer up to this number."""
+
 ROW, PANEL_WIDTH, NAMES = 0.24, 3.6, 1.6
 """Inches of a system, of a panel, and of the names beside it."""
 
@@ -65,7 +68,8 @@ def sentences(result: RaceResult) -> Iterator[str]:
             continue
         rivals = [str(name) for name in table.index[table["low"] <= 0]]
         if rivals:
-            yield f"{winner}; {sure} the best of {many} is {' or '.join([best, *rivals])}"
+            named = " or ".join([best, *rivals]) if len(rivals) <= NAMED else f"{best} or one of {len(rivals)} others"
+            yield f"{winner}; {sure} the best of {many} is {named}"
         else:
             yield f"{winner}, {sure} the best of {many}"
         if len(table):
