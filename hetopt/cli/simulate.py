@@ -90,6 +90,13 @@ def simulate(
     unknown_models: UnknownModels = "refuse",
     tenants: TenantsOf = "models",
     weights: ClassWeights = None,
+    copies: Annotated[
+        int | None,
+        Option(
+            help="Most copies of a job on several servers, for systems that fork jobs; default: as the jobs say, else "
+            "any number."
+        ),
+    ] = None,
     round_seconds: Annotated[
         float | None, Option("--round", help="Round length in seconds; default: each policy's.")
     ] = None,
@@ -145,6 +152,7 @@ def simulate(
             kind=kind,
             settings=parse_settings(trace_settings, "--trace-set"),
             weights=parse_settings(weights, "--weight") or None,
+            copies=copies,
         )
         environment_settings = EnvironmentSettings.of(parse_settings(environment, "--environment"))
         experiment = Experiment(
