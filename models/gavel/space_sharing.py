@@ -93,17 +93,17 @@ class SpaceSharing(ArrayComponent):
             """
             subject to
               share [Gavel, section 3.1] | what e does alone, and in its pairs
-                x[e, k] == y[e, k] + sum(p[e, i, j, k] * z[i, j, k] for i, j in P if e in {i, j})
+                x[e, k] == y[e, k] + sum(p[e, i, j, k] * c[i, j, k] for i, j in P if e in {i, j})
                 for e in E for k in K if v[e, k] > 0
               time [Gavel, section 3.1] | a gang runs at most all the time, alone or in one pair
-                sum(y[e, k] for k in K) + sum(z[i, j, k] for i, j in P if e in {i, j} for k in K) <= 1 for e in E
+                sum(y[e, k] for k in K) + sum(c[i, j, k] for i, j in P if e in {i, j} for k in K) <= 1 for e in E
               capacity [Gavel, section 3.1] | no more GPUs than there are; a pair uses those of one gang | GPUs
-                sum(d[e] * y[e, k] for e in E) + sum(d[i] * z[i, j, k] for i, j in P) <= m[k] for k in K
+                sum(d[e] * y[e, k] for e in E) + sum(d[i] * c[i, j, k] for i, j in P) <= m[k] for k in K
             with
               y[e, k] as alone | part of the time in which e has GPUs of type k for itself
                 y[e, k] >= 0 for e in E for k in K if v[e, k] > 0, else 0
-              z[i, j, k] as together | part of the time in which i and j share GPUs of type k
-                z[i, j, k] >= 0 for i, j in P for k in K if p[i, i, j, k] > 0, else 0
+              c[i, j, k] as together | part of the time in which i and j share GPUs of type k
+                c[i, j, k] >= 0 for i, j in P for k in K if p[i, i, j, k] > 0, else 0
             symbols
               P | pairs of jobs that may share GPUs
               p[e, i, j, k] | part of its rate that e of the pair keeps on type k; 0 where they cannot share

@@ -145,9 +145,9 @@ class NormalisedGoodput(_OfGangs, LinearGain):
             f"""
             maximise
               gain [Sia, eq. (1)] | normalised goodput; less after a restart
-                {sign}sum(pi[e] * s[e, k] ** {formula_number(self.power)} * x[e, k] {OVER} if s[e, k] > 0)
+                {sign}sum(pi[e] * G[e, k] ** {formula_number(self.power)} * x[e, k] {OVER} if G[e, k] > 0)
             symbols
-              s[e, k] | goodput of gang e on type k over the least of its job, times its least GPUs and restart factor
+              G[e, k] | goodput of gang e on type k over the least of its job, times its least GPUs and restart factor
             """,
             symbols=shared(kind),
         )
