@@ -113,7 +113,7 @@ def numbers_of(formulation: Formulation, entities: Entities) -> dict[str, Any]:
         if isinstance(part, gavel.SpaceSharing):
             kept = parts_by_hand(entities.source).items()
             parts = {(p[at], *p, k): own[at] for p, of in kept for k, own in of.items() for at in (0, 1)}
-            data |= {"P": [pair for pair, _ in kept], "s": Elsewhere(parts)}
+            data |= {"P": [pair for pair, _ in kept], "p": Elsewhere(parts)}
         if isinstance(part, fft.Compensation):
             data["rho"] = {e: part.rho.get(e, 0.0) for e in E}
         if isinstance(part, fft.Switching):

@@ -16,7 +16,7 @@ from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.tolerances import EQUAL
 
-PAPERS = ("oef", "fft", "hadar", "asrpt")
+PAPERS = ("oef", "fft", "hadar", "asrpt", "fair_sojourn")
 """Modules of :mod:`hetopt.proofs.adversaries`."""
 
 TEN_MINUTES = 600.0
