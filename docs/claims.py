@@ -29,9 +29,13 @@ from hetopt.proofs.ledger.ledger_output import (
 )
 from hetopt.proofs.ledger.verification import DecidedClaim, decide_all
 
+FURTHER = (
+    'A further claim is a correction or refinement that the paper does not print; "true, corrected" is a true one.'
+)
+
 PAGE = """# Claims of {heading}
 
-{totals}. A further claim is a correction or refinement that the paper does not print; "true, corrected" is a true one.
+{totals}. {about}
 `hetopt verify '{key}/*'` decides all claims of this page again.
 
 ```{{raw}} html
@@ -88,8 +92,10 @@ def decided() -> list[DecidedClaim]:
 
 def page(key: str, own: list[DecidedClaim]) -> str:
     """The page of a paper with these claims."""
-    claims = claims_html(own)
-    return PAGE.format(heading=PAPERS[key].heading, totals=totals(own).capitalize(), key=key, claims=claims)
+    about = FURTHER if any(one.claim.printed for one in own) else f"{PAPERS[key].reference}."
+    return PAGE.format(
+        heading=PAPERS[key].heading, totals=totals(own).capitalize(), about=about, key=key, claims=claims_html(own)
+    )
 
 
 def write(app: Sphinx) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from hetopt.checks import counted
 from hetopt.data.units import Unit
@@ -21,6 +21,9 @@ from hetopt.presentation.pictures import Drawing
 from hetopt.presentation.style import GOOD, INK, PAGE, QUIET, canvas
 from hetopt.presentation.tables import Cell, Column, Mark, Table, joined, number_column
 from hetopt.tolerances import EQUAL
+
+FEW = 5.0
+"""Up to this range an axis of ratios has evenly spaced marks."""
 
 NAMED = 4
 """Systems that may be best too are named in the answer up to this number."""
@@ -168,7 +171,8 @@ def _draw(axes: Axes, result: RaceResult, aim: str, order: Sequence[str]) -> Non
     axes.set_xlabel(f"{metric.title} / that of {compared.best}" if relative else f"points below {compared.best}")
     if relative:
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = axes.get_xlim()
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high > FEW * low else MaxNLocator(5))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.xaxis.set_minor_formatter("")
     axes.grid(axis="x")

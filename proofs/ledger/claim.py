@@ -128,7 +128,7 @@ PAPERS = {
         "fair sojourn",
         "Fair sojourn",
         ("fair-sojourn",),
-        "a policy of hetopt; the theorem is that of Friedman, Henderson: Fairness and Efficiency in Web Server "
+        "A policy of hetopt; its theorem is that of Friedman, Henderson: Fairness and Efficiency in Web Server "
         "Protocols, SIGMETRICS 2003",
         "one GPU; several GPUs",
     ),
