@@ -19,7 +19,7 @@ from scipy import stats
 from hetopt import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.experiments.experiment import Experiment, SystemVariant
-from hetopt.experiments.race import Compared, Race, RaceResult, all_systems, metric_of_aim
+from hetopt.experiments.race import Compared, Dropped, Race, RaceResult, all_systems, metric_of_aim
 from hetopt.experiments.run_store import RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.models import queues
@@ -123,13 +123,14 @@ def test_one_sample_is_not_sure(tmp_path: Path) -> None:
 def test_the_budget_is_kept(tmp_path: Path, jobs: int) -> None:
     """Systems for which there is no time do not take part; with more time they do."""
     race = Race(SHORT, systems("srtf", "fifo"), most_samples=1, one_more=False)
-    with pytest.raises(InvalidOption, match=r"leave nothing to compare: srtf: no time; fifo: no time"):
+    with pytest.raises(InvalidOption, match=r"seconds \(--budget\) is 1e-09; no system has ended"):
         replace(race, seconds=PROVEN).run(RunStore(tmp_path), jobs=jobs)
     replace(race, systems=systems("srtf")).run(RunStore(tmp_path))
     result = replace(race, seconds=PROVEN).run(RunStore(tmp_path), jobs=jobs)
     assert (result.left, result.untried) == (["srtf"], ["fifo"])
     assert any(text.startswith("not tried for lack of time: fifo;") for text in sentences(result))
     assert not race.run(RunStore(tmp_path)).dropped
+    assert replace(race, seconds=PROVEN).run(RunStore(tmp_path), jobs=jobs).left == ["srtf", "fifo"]
 
 
 def slow(instance: Instance, state: Any = None) -> Any:
@@ -191,6 +192,23 @@ def test_blocks_more_gpus_and_deadlines_of_a_workload(tmp_path: Path) -> None:
         TraceWorkload("fft-trace-2", "lab36", count=2, blocks=True)
 
 
+def test_a_system_that_failed_is_not_compared() -> None:
+    """It had a value on the first sample only."""
+    values = {"jct": pd.DataFrame({"a": [10.0, 12.0], "b": [5.0, np.nan], "c": [20.0, 30.0]})}
+    result = RaceResult(values, {"b": Dropped(1, "the policy failed")}, 0.95, 6, 1.0)
+    words = list(sentences(result))
+    assert "the best of 2 systems" in words[0]
+    assert words[1].startswith("next in mean JCT: c")
+
+
+def test_deadlines_stay_with_more_gpus() -> None:
+    plain = TraceWorkload("fft-trace-2", "lab36", count=5, deadline_factor=2.0)
+    deadlines = [
+        [job.deadline for job in one.instance(0).jobs] for one in (plain, replace(plain, more_gpus={"V100": 9}))
+    ]
+    assert deadlines[0] == deadlines[1]
+
+
 def test_a_short_trace_is_one_block_and_copies_are_limited(tmp_path: Path) -> None:
     trace = tmp_path / "jobs.csv"
     trace.write_text("job,arrival,duration,gpus,model\na,5,1000,1,ResNet-50\nb,9,1000,1,ResNet-50\n")
@@ -225,7 +243,7 @@ def test_all_systems_run_by_themselves() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidOption, match=r"aims names one twice: jct, jct"):
+    with pytest.raises(InvalidOption, match=r"aims has 'jct' twice"):
         Race(SHORT, systems("srtf"), ("jct", "jct"))
     with pytest.raises(UnknownName, match="there is no aim 'jtc'; did you mean 'jct'"):
         Race(SHORT, systems("fifo"), ("jtc",))

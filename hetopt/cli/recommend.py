@@ -135,7 +135,7 @@ def recommend(
         raise Exit(130) from None
     assumed = ", ".join(
         [
-            "the work of jobs is known",
+            "the work of jobs is known" + (f" up to errors of {settings.work_error:g}" if settings.work_error else ""),
             f"a restart takes {settings.restart_seconds:g} s",
             "jobs are not forked" if copies == 1 else f"jobs may run in {copies} copies, which train as one gang would",
         ]

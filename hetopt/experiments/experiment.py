@@ -385,7 +385,7 @@ class _Until:
     def __call__(self, now: SimulationProgress) -> None:
         if self.report is not None:
             self.report(now)
-        if time() > self.deadline:
+        if time() > self.deadline and now.finished < now.jobs:
             raise _OutOfTime
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from math import inf
 from typing import Any, TypeAlias
 
@@ -234,8 +235,9 @@ class RaceResult:
         """What one more GPU of each type changes for the best system, as :attr:`Compared.table`; below 0: better."""
         more = self.more[aim]
         best = self.values[aim].loc[more.index, self.best]
-        compared = Compared(metric_of_aim(aim), pd.concat([best, more], axis=1), self._each)
-        return compared.against(self.best).loc[more.columns]
+        whole = more.loc[:, more.notna().all()]  # a type without a value on some sample has no interval
+        table = Compared(metric_of_aim(aim), pd.concat([best, whole], axis=1), self._each).against(self.best)
+        return table.reindex(more.columns)
 
     @property
     def best(self) -> str:
@@ -326,8 +328,9 @@ class Race:
             object.__setattr__(self, key, tuple(getattr(self, key)))
             if not (given := getattr(self, key)):
                 raise InvalidOption("is empty; give at least one", key)
-            if len(set(given)) < len(given):
-                raise InvalidOption(f"names one twice: {', '.join(map(str, given))}", key)
+            names = [own.label if isinstance(own, SystemVariant) else own for own in given]
+            if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+                raise InvalidOption(f"has {twice[0]!r} twice", key)
         for aim in self.aims:
             metric_of_aim(aim)
         at_least(self.seconds, "seconds", 0.0, InvalidOption, strict=True)
@@ -374,10 +377,14 @@ class _Running:
         self.rows = {aim: [] for aim in race.aims}
         left, result = list(race.systems), self._result()
         for sample in range(min(race.most_samples, race.workload.samples() or race.most_samples)):
-            if sample and (len(left) < 2 or not self._time_for(left, sample)):
+            if sample and (len(left) < 2 or not self._time_for(race.workload.name, left, sample)):
                 break
             self._run_sample(race.workload, left, sample)
             result = self._result()
+            if not result.left and len(result.untried) == len(race.systems):
+                raise InvalidOption(
+                    f"is {race.seconds:g}; no system has ended its first run by then", "seconds (--budget)"
+                )
             if not result.left:
                 why = "; ".join(f"{name}: {own.reason}" for name, own in self.dropped.items() if own.reason)
                 raise InvalidOption(f"leave nothing to compare: {why}", "systems")
@@ -393,18 +400,24 @@ class _Running:
             aim: pd.DataFrame(rows, columns=[own.label for own in race.systems]) for aim, rows in self.rows.items()
         }
         n = len(race.systems)
-        comparisons = max(1, n * (n - 1) // 2) * race.most_samples * len(race.aims)
+        comparisons = (max(1, n * (n - 1) // 2) * race.most_samples + len(self.types)) * len(race.aims)
         return RaceResult(values, dict(self.dropped), race.confidence, comparisons, time.monotonic() - self.began)
 
-    def _time_for(self, systems: Sequence[SystemVariant], sample: int) -> bool:
-        """Whether another sample would end in time, if it takes as long as the last one."""
-        known, before = self.store.seconds(), max(0, sample - 1)
-        last = [known.get(RunKey(self.race.workload.name, own.label, before), 0.0) for own in systems]
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The GPU types of which one more is tried."""
+        return self.race.workload.instance(0).cluster.type_names if self.race.one_more else ()
+
+    def _time_for(self, workload: str, systems: Sequence[SystemVariant], sample: int, times: int = 1) -> bool:
+        """Whether the runs of a sample that are not stored would end in time, if they take as long as the last ones."""
+        known, before = self.store.seconds(), RunKey(self.race.workload.name, "", max(0, sample - 1))
+        new = [own.label for own in systems if RunKey(workload, own.label, sample) not in known] * times
+        last = [0.0, *(known.get(replace(before, system=name), 0.0) for name in new)]
         spent = time.monotonic() - self.began
         return bool(spent + max(sum(last) / max(1, number_of_workers(self.jobs)), max(last)) <= self.race.seconds)
 
     def _run_sample(self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int) -> None:
-        found = self._summaries(workload, systems, sample, first=not sample)
+        found = self._summaries((workload,), systems, sample, first=not sample)[workload.name]
         for aim, rows in self.rows.items():
             rows.append({name: own.get(AIMS[aim], np.nan) for name, own in found.items() if isinstance(own, Mapping)})
         for name, own in found.items():
@@ -416,11 +429,16 @@ class _Running:
                 self.dropped[name] = Dropped(sample + 1, reason)
 
     def _summaries(
-        self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int, *, first: bool = False
-    ) -> dict[str, Mapping[str, float] | str]:
-        """System -> its metrics on a sample, or why it has none; in the ``first`` one perhaps for lack of time."""
-        found: dict[str, Mapping[str, float] | str] = {}
-        experiment = Experiment((workload,), tuple(systems), (sample,), self.race.environment)
+        self,
+        workloads: tuple[TraceWorkload, ...],
+        systems: Sequence[SystemVariant],
+        sample: int,
+        *,
+        first: bool = False,
+    ) -> dict[str, dict[str, Mapping[str, float] | str]]:
+        """Workload -> system -> its metrics, or why it has none; in the ``first`` sample perhaps for lack of time."""
+        found: dict[str, dict[str, Mapping[str, float] | str]] = {own.name: {} for own in workloads}
+        experiment = Experiment(workloads, tuple(systems), (sample,), self.race.environment)
         failures: Mapping[RunKey, PolicyFailed] = {}
         spent = time.monotonic() - self.began
         try:
@@ -433,23 +451,27 @@ class _Running:
         for spec in experiment.runs():
             record = self.store.record(spec.key)
             failure = failures.get(spec.key, NO_TIME)
-            found[spec.system.label] = str(failure) if record is None else record.refused or record.summary
+            found[spec.key.workload][spec.system.label] = (
+                str(failure) if record is None else record.refused or record.summary
+            )
         return found
 
     def _with_more(self, result: RaceResult) -> dict[str, pd.DataFrame]:
         """Values of the best system with one more GPU of each type, on as many samples as there is time for, or {}."""
         race, best = self.race, next(own for own in self.race.systems if own.label == result.best)
-        types = race.workload.instance(0).cluster.type_names
         rows: dict[str, list[dict[str, float]]] = {aim: [] for aim in race.aims}
+        grown = {}
+        for gpu_type in self.types:
+            more = {**race.workload.more_gpus, gpu_type: race.workload.more_gpus.get(gpu_type, 0) + 1}
+            grown[gpu_type] = replace(race.workload, more_gpus=more)
+        last = grown[self.types[-1]].name
         for sample in range(len(result.values[race.aims[0]])):
-            if not self._time_for([best] * len(types), sample):
+            if not self._time_for(last, [best], sample, len(self.types)):
                 break
+            found = self._summaries(tuple(grown.values()), [best], sample)
             for aim in race.aims:
-                rows[aim].append({})
-            for gpu_type in types:
-                more = {**race.workload.more_gpus, gpu_type: race.workload.more_gpus.get(gpu_type, 0) + 1}
-                workload = replace(race.workload, more_gpus=more)
-                own = self._summaries(workload, [best], sample)[best.label]
-                for aim in race.aims:
-                    rows[aim][-1][gpu_type] = np.nan if isinstance(own, str) else own.get(AIMS[aim], np.nan)
-        return {aim: pd.DataFrame(own, columns=list(types)) for aim, own in rows.items() if own}
+                own = {gpu_type: found[workload.name][best.label] for gpu_type, workload in grown.items()}
+                rows[aim].append(
+                    {t: np.nan if isinstance(one, str) else one.get(AIMS[aim], np.nan) for t, one in own.items()}
+                )
+        return {aim: pd.DataFrame(own, columns=list(self.types)) for aim, own in rows.items() if own}

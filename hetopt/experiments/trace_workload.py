@@ -171,13 +171,15 @@ class TraceWorkload:
             The trace, cluster or catalogue does not exist or is invalid, or the trace has no such block.
         """
         found = self._instance(seed)
+        if self.deadline_factor is not None:  # they are the same with more GPUs
+            found = _with_deadlines(found, self.deadline_factor)
         if self.more_gpus:
             found = found.replace(cluster=found.cluster.with_more(self.more_gpus))
         if self.copies is not None:
             limits = [min(self.copies, job.copies or self.copies) for job in found.jobs]
             jobs = [replace(job, copies=n) for job, n in zip(found.jobs, limits, strict=True)]
             found = found.replace(jobs=tuple(jobs))
-        return found if self.deadline_factor is None else _with_deadlines(found, self.deadline_factor)
+        return found
 
     def _instance(self, seed: int) -> Instance:
         """The instance for that seed, on the cluster and with the deadlines that are given."""
@@ -216,7 +218,7 @@ class TraceWorkload:
         if self.is_generated:
             return replace(self, count=count or BLOCK)
         if count is None:
-            count = min(BLOCK, max(LEAST_BLOCK, len(read_trace(self.trace, self.kind, **self.settings)) // 5))
+            count = min(BLOCK, max(LEAST_BLOCK, len(self._read()) // 5))
         return replace(self, count=count, blocks=True)
 
     def samples(self) -> int | None:
@@ -226,17 +228,13 @@ class TraceWorkload:
         if self.is_instance or not self.blocks:
             return 1
         assert self.count is not None
-        return max(1, len(read_trace(self.trace, self.kind, **self.settings)) // self.count)
+        return max(1, len(self._read()) // self.count)
 
     def table(self, seed: int = 0) -> pd.DataFrame:
         """The trace as a table, for that seed."""
         if self.is_generated:
             return make_generator(self.trace, self.settings).table(self.count or DEFAULT_JOBS, seed)
-        path = Path(self.trace)
-        if not path.exists() and not path.suffix:
-            found = choices(self.trace, generator_names())
-            raise UnknownName(f"there is no file, instance or trace generator {self.trace!r}; {found}")
-        table = read_trace(self.trace, self.kind, **self.settings)
+        table = self._read()
         if not self.blocks:
             return table if self.count is None else table.head(self.count)
         assert self.count is not None
@@ -246,6 +244,14 @@ class TraceWorkload:
                 f"has {counted(len(table), 'job')}, too few for block {seed} of {self.count}", self.trace
             )
         return block.assign(arrival=block["arrival"] - block["arrival"].iloc[0]).reset_index(drop=True)
+
+    def _read(self) -> pd.DataFrame:
+        """The whole trace of the file."""
+        path = Path(self.trace)
+        if not path.exists() and not path.suffix:
+            found = choices(self.trace, generator_names())
+            raise UnknownName(f"there is no file, instance or trace generator {self.trace!r}; {found}")
+        return read_trace(self.trace, self.kind, **self.settings)
 
     def _named_instance(self) -> Instance:
         """The instance that ``trace`` names, on ``cluster`` if given."""

@@ -25,6 +25,9 @@ from hetopt.tolerances import EQUAL
 FEW = 5.0
 """Up to this range an axis of ratios has evenly spaced marks."""
 
+TOO_WIDE = 100.0
+"""Intervals to this ratio and more say nothing, and are left out."""
+
 NAMED = 4
 """Systems that may be best too are named in the answer up to this number."""
 
@@ -52,7 +55,7 @@ def _interval(metric: Metric, row: pd.Series[float]) -> str:
     unit = "%" if is_relative(metric) else "points"
     if row["difference"] != row["difference"]:
         return MISSING
-    if not (isfinite(row["low"]) and isfinite(row["high"])):
+    if not (isfinite(row["low"]) and row["high"] < TOO_WIDE):
         return f"{_signed(metric, row['difference'])} {unit}"
     ends = sorted((row["low"], row["high"]), reverse=not is_relative(metric))
     return f"{_signed(metric, row['difference'])} ({' to '.join(_signed(metric, end) for end in ends)}) {unit}"
@@ -63,8 +66,9 @@ def sentences(result: RaceResult) -> Iterator[str]:
     sure = f"with {format_number(100 * result.confidence, 3)} % confidence"
     for aim in result.values:
         compared, metric = result.compared(aim), metric_of_aim(aim)
-        best, table = compared.best, result.ranking(aim).drop(index=compared.best)
-        many = counted(int(result.values[aim].notna().any().sum()), "system")
+        failed = [name for name, own in result.dropped.items() if own.reason]
+        best, table = compared.best, result.ranking(aim).drop(index=[compared.best, *failed], errors="ignore")
+        many = counted(len(result.values[aim].columns) - len(failed), "system")
         winner = f"best in {metric.title}: {best}, {_amount(metric, compared.table['mean'][best])}"
         if len(result.values[aim]) < 2:
             yield f"{winner}; one sample does not show how sure this is"
@@ -165,7 +169,7 @@ def _draw(axes: Axes, result: RaceResult, aim: str, order: Sequence[str]) -> Non
         colour = GOOD if name == compared.best else INK if name in result.left else QUIET
         face = colour if name in result.left else PAGE
         axes.plot([at], [row], "o", color=colour, markerfacecolor=face, markersize=5, zorder=4)
-        if isfinite(low) and isfinite(high) and name != compared.best:
+        if isfinite(low) and high < TOO_WIDE * scale and name != compared.best:
             axes.plot([low, high], [row, row], color=colour, linewidth=1.3, zorder=3)
     axes.axvline(1.0 if relative else 0.0, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     axes.set_xlabel(f"{metric.title} / that of {compared.best}" if relative else f"points below {compared.best}")
