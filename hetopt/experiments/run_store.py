@@ -277,7 +277,8 @@ def _change(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") 
             continue
         if isinstance(was, dict) and isinstance(new, dict):
             return _change(was, new, f"{place}{key}.")
-        return f"{place}{key} was {json.dumps(was)} and is to be {json.dumps(new)}"
+        texts = [json.dumps(given[key]) if key in given else "the default" for given in (before, now)]
+        return f"{place}{key} was {texts[0]} and is to be {texts[1]}"
     return ""
 
 
