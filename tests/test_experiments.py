@@ -113,9 +113,7 @@ def test_other_settings_under_the_same_name_are_refused(tmp_path: Path) -> None:
     store, one = RunStore(tmp_path), Experiment((SMALL,), (SystemVariant("srtf"),))
     one.run(store)
     other = replace(one, environment=EnvironmentSettings(restart_seconds=5.0))
-    with pytest.raises(
-        InvalidOption, match=r"with other settings \(.*restart_seconds was the default and is to be 5"
-    ):
+    with pytest.raises(InvalidOption, match=r"with other settings \(.*restart_seconds was the default and is to be 5"):
         other.run(store)
     assert store.runs()[0].record.settings["world"] == {}
 

@@ -19,7 +19,7 @@ from scipy import stats
 from hetopt import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.experiments.experiment import Experiment, SystemVariant
-from hetopt.experiments.race import Compared, Dropped, Race, RaceResult, all_systems, metric_of_aim
+from hetopt.experiments.race import Compared, Dropped, Race, RaceResult, Why, all_systems, metric_of_aim
 from hetopt.experiments.run_store import RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.models import queues
@@ -81,7 +81,7 @@ def test_a_race_answers_and_continues(tmp_path: Path) -> None:
     """The values are those of the stored runs; a second race runs nothing again."""
     race = Race(SHORT, systems("srtf", "fifo", "allox"), ("jct", "tail"), most_samples=3)
     result, store = race.run(RunStore(tmp_path)), RunStore(tmp_path)
-    assert result.dropped["allox"].reason.startswith("AlloX needs jobs of one common demand")
+    assert result.dropped["allox"].detail.startswith("AlloX needs jobs of one common demand")
     for sample, row in result.values["jct"].iterrows():
         for name in ("srtf", "fifo"):
             (run,) = [one for one in store if one.key == race_key(name, int(str(sample)))]
@@ -157,7 +157,7 @@ def test_each_failing_system_has_its_own_reason(tmp_path: Path) -> None:
     race = Race(SHORT, (*systems("srtf"), *map(SystemVariant, ("test_race:first", "test_race:second"))), one_more=False)
     result = replace(race, most_samples=1).run(RunStore(tmp_path))
     for name in ("first", "second"):
-        assert result.dropped[f"test_race:{name}"].reason.startswith(
+        assert result.dropped[f"test_race:{name}"].detail.startswith(
             f"the policy failed: ValueError: the {name} reason"
         )
 
@@ -195,7 +195,7 @@ def test_blocks_more_gpus_and_deadlines_of_a_workload(tmp_path: Path) -> None:
 def test_a_system_that_failed_is_not_compared() -> None:
     """It had a value on the first sample only."""
     values = {"jct": pd.DataFrame({"a": [10.0, 12.0], "b": [5.0, np.nan], "c": [20.0, 30.0]})}
-    result = RaceResult(values, {"b": Dropped(1, "the policy failed")}, 0.95, 6, 1.0)
+    result = RaceResult(values, {"b": Dropped(1, Why.FAILED, "the policy failed")}, 0.95, 6, 1.0)
     words = list(sentences(result))
     assert "the best of 2 systems" in words[0]
     assert words[1].startswith("next in mean JCT: c")

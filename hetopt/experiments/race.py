@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from math import inf
 from typing import Any, TypeAlias
@@ -52,9 +53,6 @@ WITHOUT_VALUE: Mapping[str, str] = {
     "tenants": "; there are no tenants",
 }
 """Aim -> why it may have no value."""
-
-NO_TIME = "no time"
-"""The reason of :class:`Dropped` for systems that did not run within the time of the race."""
 
 
 def metric_of_aim(aim: str) -> Metric:
@@ -162,20 +160,37 @@ class Compared:
         return [str(name) for name in table.index[table["low"] > 0]]
 
 
+class Why(StrEnum):
+    """Why a system left a race."""
+
+    WORSE = "worse"
+    """It was worse than the best one in every aim."""
+    NO_TIME = "no time"
+    """It did not end its first run within the time of the race."""
+    NO_VALUE = "no value"
+    """The metric of an aim has no value."""
+    FAILED = "failed"
+    """It refused the jobs, or its policy failed."""
+
+
 @dataclass(frozen=True)
 class Dropped:
-    """Why a system left a race.
+    """A system that left a race.
 
     Attributes
     ----------
     samples:
         The number of samples on which it ran.
-    reason:
-        Why it did not run, or has no value; empty: it was worse than another in every aim.
+    why, detail:
+        Why it left, and the message of an error.
     """
 
     samples: int
-    reason: str = ""
+    why: Why = Why.WORSE
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return self.detail or self.why.value
 
 
 @dataclass(frozen=True)
@@ -214,13 +229,14 @@ class RaceResult:
     @property
     def untried(self) -> list[str]:
         """The systems for which there was no time."""
-        return [name for name, own in self.dropped.items() if own.reason == NO_TIME]
+        return [name for name, own in self.dropped.items() if own.why is Why.NO_TIME]
 
     @property
     def worse(self) -> list[str]:
         """The systems that are worse than the best one in every aim: dropped early, or known to be at the end."""
         now = set.intersection(*(set(self.compared(aim).worse) for aim in self.values))
-        return [*(name for name, own in self.dropped.items() if not own.reason), *(n for n in self.left if n in now)]
+        dropped = (name for name, own in self.dropped.items() if own.why is Why.WORSE)
+        return [*dropped, *(name for name in self.left if name in now)]
 
     def compared(self, aim: str) -> Compared:
         """The systems that are left, compared by an aim."""
@@ -386,8 +402,8 @@ class _Running:
                     f"is {race.seconds:g}; no system has ended its first run by then", "seconds (--budget)"
                 )
             if not result.left:
-                why = "; ".join(f"{name}: {own.reason}" for name, own in self.dropped.items() if own.reason)
-                raise InvalidOption(f"leave nothing to compare: {why}", "systems")
+                every = "; ".join(f"{name}: {own}" for name, own in self.dropped.items())
+                raise InvalidOption(f"leave nothing to compare: {every}", "systems")
             worse = set.intersection(*(set(result.compared(aim).worse) for aim in race.aims))
             self.dropped |= {name: Dropped(sample + 1) for name in result.left if name in worse}
             left = [own for own in left if own.label not in self.dropped]
@@ -422,11 +438,11 @@ class _Running:
             rows.append({name: own.get(AIMS[aim], np.nan) for name, own in found.items() if isinstance(own, Mapping)})
         for name, own in found.items():
             missing = [aim for aim in self.rows if np.isnan(self.rows[aim][-1].get(name, np.nan))]
-            if isinstance(own, str):
-                self.dropped[name] = Dropped(sample, own)
+            if isinstance(own, Dropped):
+                self.dropped[name] = own
             elif missing:
-                reason = f"{metric_of_aim(missing[0]).title} has no value{WITHOUT_VALUE.get(missing[0], '')}"
-                self.dropped[name] = Dropped(sample + 1, reason)
+                detail = f"{metric_of_aim(missing[0]).title} has no value{WITHOUT_VALUE.get(missing[0], '')}"
+                self.dropped[name] = Dropped(sample + 1, Why.NO_VALUE, detail)
 
     def _summaries(
         self,
@@ -435,9 +451,9 @@ class _Running:
         sample: int,
         *,
         first: bool = False,
-    ) -> dict[str, dict[str, Mapping[str, float] | str]]:
+    ) -> dict[str, dict[str, Mapping[str, float] | Dropped]]:
         """Workload -> system -> its metrics, or why it has none; in the ``first`` sample perhaps for lack of time."""
-        found: dict[str, dict[str, Mapping[str, float] | str]] = {own.name: {} for own in workloads}
+        found: dict[str, dict[str, Mapping[str, float] | Dropped]] = {own.name: {} for own in workloads}
         experiment = Experiment(workloads, tuple(systems), (sample,), self.race.environment)
         failures: Mapping[RunKey, PolicyFailed] = {}
         spent = time.monotonic() - self.began
@@ -449,11 +465,12 @@ class _Running:
         except PolicyFailed as problem:
             failures = problem.failures
         for spec in experiment.runs():
-            record = self.store.record(spec.key)
-            failure = failures.get(spec.key, NO_TIME)
-            found[spec.key.workload][spec.system.label] = (
-                str(failure) if record is None else record.refused or record.summary
-            )
+            own, record = found[spec.key.workload], self.store.record(spec.key)
+            detail = str(failures.get(spec.key, "")) if record is None else record.refused
+            if detail:
+                own[spec.system.label] = Dropped(sample, Why.FAILED, detail)
+            else:
+                own[spec.system.label] = Dropped(sample, Why.NO_TIME) if record is None else record.summary
         return found
 
     def _with_more(self, result: RaceResult) -> dict[str, pd.DataFrame]:
@@ -472,6 +489,6 @@ class _Running:
             for aim in race.aims:
                 own = {gpu_type: found[workload.name][best.label] for gpu_type, workload in grown.items()}
                 rows[aim].append(
-                    {t: np.nan if isinstance(one, str) else one.get(AIMS[aim], np.nan) for t, one in own.items()}
+                    {t: np.nan if isinstance(one, Dropped) else one.get(AIMS[aim], np.nan) for t, one in own.items()}
                 )
         return {aim: pd.DataFrame(own, columns=list(self.types)) for aim, own in rows.items() if own}

@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from hetopt.checks import counted
 from hetopt.data.units import Unit
-from hetopt.experiments.race import Compared, RaceResult, is_relative, metric_of_aim
+from hetopt.experiments.race import Compared, RaceResult, Why, is_relative, metric_of_aim
 from hetopt.metrics.definitions import Metric
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import MISSING, column_format, format_duration, format_number, format_percent
@@ -66,7 +66,7 @@ def sentences(result: RaceResult) -> Iterator[str]:
     sure = f"with {format_number(100 * result.confidence, 3)} % confidence"
     for aim in result.values:
         compared, metric = result.compared(aim), metric_of_aim(aim)
-        failed = [name for name, own in result.dropped.items() if own.reason]
+        failed = [name for name, own in result.dropped.items() if own.why is not Why.WORSE]
         best, table = compared.best, result.ranking(aim).drop(index=[compared.best, *failed], errors="ignore")
         many = counted(len(result.values[aim].columns) - len(failed), "system")
         winner = f"best in {metric.title}: {best}, {_amount(metric, compared.table['mean'][best])}"
@@ -122,7 +122,7 @@ def _state(result: RaceResult, name: str) -> str:
         return "worse"
     if own is None:
         return "may be best" if len(result.values) == 1 else "not worse in all aims"
-    return own.reason or f"worse, dropped after {counted(own.samples, 'sample')}"
+    return f"worse, dropped after {counted(own.samples, 'sample')}" if own.why is Why.WORSE else str(own)
 
 
 def one_more_table(result: RaceResult) -> Table:
