@@ -108,7 +108,9 @@ def test_the_answer_in_words_and_pictures(tmp_path: Path) -> None:
     assert [row[0].text for row in table.rows] == ["fifo", "srtf", "allox"]
     assert table.rows[2][-1].text.startswith("AlloX needs")
     assert len(one_more_table(result).rows) == 3
-    assert len(draw(result, "title").axes) == 1
+    picture = draw(result, "title")
+    assert len(picture.axes) == 1
+    assert picture.get_suptitle() == "title"  # no system was dropped early
 
 
 def test_one_sample_is_not_sure(tmp_path: Path) -> None:
@@ -127,10 +129,30 @@ def test_the_budget_is_kept(tmp_path: Path, jobs: int) -> None:
         replace(race, seconds=PROVEN).run(RunStore(tmp_path), jobs=jobs)
     replace(race, systems=systems("srtf")).run(RunStore(tmp_path))
     result = replace(race, seconds=PROVEN).run(RunStore(tmp_path), jobs=jobs)
-    assert (result.left, result.untried) == (["srtf"], ["fifo"])
-    assert any(text.startswith("not tried for lack of time: fifo;") for text in sentences(result))
+    assert (result.left, result.without_time) == (["srtf"], ["fifo"])
+    assert any(text.startswith("no time for fifo;") for text in sentences(result))
     assert not race.run(RunStore(tmp_path)).dropped
     assert replace(race, seconds=PROVEN).run(RunStore(tmp_path), jobs=jobs).left == ["srtf", "fifo"]
+
+
+def test_slow_systems_leave_for_a_second_sample(tmp_path: Path) -> None:
+    """After one sample, the slowest leave until there is time for another; if even two are too slow, none leaves."""
+    race = Race(SHORT, systems("srtf", "fifo", "las"), most_samples=1, seconds=1e4, one_more=False)
+    assert race.run(RunStore(tmp_path)).left == ["srtf", "fifo", "las"]
+
+    def lasted(system: str, seconds: float) -> RaceResult:
+        file = next(file for file in tmp_path.rglob("run.json") if json.loads(file.read_text())["system"] == system)
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"seconds": seconds}))
+        return replace(race, most_samples=2).run(RunStore(tmp_path))
+
+    lasted("srtf", 1e5), lasted("fifo", 1e5)
+    result = lasted("las", 1e5)
+    assert (result.left, len(result.values["jct"])) == (["srtf", "fifo", "las"], 1)
+    lasted("fifo", 1.0)
+    result = lasted("las", 1.0)
+    assert (result.left, result.dropped) == (["fifo", "las"], {"srtf": Dropped(1, Why.NO_TIME)})
+    assert result.ranking("jct")["samples"].to_dict() == {"srtf": 1, "fifo": 2, "las": 2}
+    assert any(text.startswith("no time for srtf;") for text in sentences(result))
 
 
 def slow(instance: Instance, state: Any = None) -> Any:

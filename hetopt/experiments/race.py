@@ -166,7 +166,7 @@ class Why(StrEnum):
     WORSE = "worse"
     """It was worse than the best one in every aim."""
     NO_TIME = "no time"
-    """It did not end its first run within the time of the race."""
+    """There was no time for its first run, or for more than that."""
     NO_VALUE = "no value"
     """The metric of an aim has no value."""
     FAILED = "failed"
@@ -227,7 +227,7 @@ class RaceResult:
         return [str(name) for name in next(iter(self.values.values())).columns if name not in self.dropped]
 
     @property
-    def untried(self) -> list[str]:
+    def without_time(self) -> list[str]:
         """The systems for which there was no time."""
         return [name for name, own in self.dropped.items() if own.why is Why.NO_TIME]
 
@@ -313,8 +313,9 @@ class Race:
     environment:
         Settings of the environment.
     seconds:
-        Wall-clock seconds of the race. A sample begins only if it should end in time, and systems that do not end in
-        the first sample for lack of time do not take part (:attr:`RaceResult.untried`).
+        Wall-clock seconds of the race. If there is more than one sample, the first gets half of them: systems that do
+        not end in it do not take part. Of the others, the slowest leave the race after it until there should be time
+        for a second sample (:attr:`RaceResult.without_time`). A later sample begins only if it should end in time.
     most_samples:
         Largest number of samples.
     confidence:
@@ -392,14 +393,18 @@ class _Running:
         race = self.race
         self.rows = {aim: [] for aim in race.aims}
         left, result = list(race.systems), self._result()
-        for sample in range(min(race.most_samples, race.workload.samples() or race.most_samples)):
+        for sample in range(self.samples):
+            if sample == 1:
+                left = self._without_slow(left)
             if sample and (len(left) < 2 or not self._time_for(race.workload.name, left, sample)):
                 break
             self._run_sample(race.workload, left, sample)
             result = self._result()
-            if not result.left and len(result.untried) == len(race.systems):
+            if not result.left and len(result.without_time) == len(race.systems):
+                time_of_first = "half of it" if self.samples > 1 else "it"
                 raise InvalidOption(
-                    f"is {race.seconds:g}; no system has ended its first run by then", "seconds (--budget)"
+                    f"is {race.seconds:g}; no system has ended its first run within {time_of_first}",
+                    "seconds (--budget)",
                 )
             if not result.left:
                 every = "; ".join(f"{name}: {own}" for name, own in self.dropped.items())
@@ -420,9 +425,25 @@ class _Running:
         return RaceResult(values, dict(self.dropped), race.confidence, comparisons, time.monotonic() - self.began)
 
     @cached_property
+    def samples(self) -> int:
+        """The largest number of samples."""
+        return min(self.race.most_samples, self.race.workload.samples() or self.race.most_samples)
+
+    @cached_property
     def types(self) -> tuple[str, ...]:
         """The GPU types of which one more is tried."""
         return self.race.workload.instance(0).cluster.type_names if self.race.one_more else ()
+
+    def _without_slow(self, systems: Sequence[SystemVariant]) -> list[SystemVariant]:
+        """All but the slowest systems, so that there is time for a second sample: one alone decides nothing."""
+        name, known = self.race.workload.name, self.store.seconds()
+        fast = sorted(systems, key=lambda own: known.get(RunKey(name, own.label, 0), 0.0))
+        while len(fast) > 2 and not self._time_for(name, fast, 1):
+            fast.pop()
+        if not self._time_for(name, fast, 1):
+            return list(systems)
+        self.dropped |= {own.label: Dropped(1, Why.NO_TIME) for own in systems if own not in fast}
+        return [own for own in systems if own in fast]
 
     def _time_for(self, workload: str, systems: Sequence[SystemVariant], sample: int, times: int = 1) -> bool:
         """Whether the runs of a sample that are not stored would end in time, if they take as long as the last ones."""
@@ -456,12 +477,10 @@ class _Running:
         found: dict[str, dict[str, Mapping[str, float] | Dropped]] = {own.name: {} for own in workloads}
         experiment = Experiment(workloads, tuple(systems), (sample,), self.race.environment)
         failures: Mapping[RunKey, PolicyFailed] = {}
-        spent = time.monotonic() - self.began
+        limit = self.race.seconds / min(self.samples, 2) - (time.monotonic() - self.began) if first else inf
         try:
             with self.watched(experiment) as watch:
-                experiment.run(
-                    self.store, jobs=self.jobs, watch=watch, seconds=self.race.seconds - spent if first else inf
-                )
+                experiment.run(self.store, jobs=self.jobs, watch=watch, seconds=limit)
         except PolicyFailed as problem:
             failures = problem.failures
         for spec in experiment.runs():

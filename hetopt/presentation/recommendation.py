@@ -81,8 +81,8 @@ def sentences(result: RaceResult) -> Iterator[str]:
             yield f"{winner}, {sure} the best of {many}"
         if len(table):
             yield f"next in {metric.title}: {table.index[0]}, {_interval(metric, table.iloc[0])}"
-    if result.untried:
-        yield f"not tried for lack of time: {', '.join(result.untried)}; give more of it (--budget)"
+    if result.without_time:
+        yield f"no time for {', '.join(result.without_time)}; give more of it (--budget)"
     for aim in result.more:
         table, metric = result.with_one_more(aim), metric_of_aim(aim)
         if table["difference"].notna().any():
@@ -146,7 +146,8 @@ def draw(result: RaceResult, title: str = "") -> Figure:
         size = NAMES + PANEL_WIDTH * len(aims), 1.1 + ROW * len(order)
         figure = Drawing(figsize=size, layout="constrained")
         figure.set_facecolor(PAGE)
-        figure.suptitle(f"{title}; hollow: dropped early".removeprefix("; "), x=0.01, ha="left", fontsize=10)
+        parts = [title, "hollow: dropped early" if set(result.dropped) & set(order) else ""]
+        figure.suptitle("; ".join(part for part in parts if part), x=0.01, ha="left", fontsize=10)
         panels = figure.subplots(1, len(aims), sharey=True, squeeze=False)[0]
         for aim, axes in zip(aims, panels, strict=True):
             _draw(axes, result, aim, order)
