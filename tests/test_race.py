@@ -135,24 +135,52 @@ def test_the_budget_is_kept(tmp_path: Path, jobs: int) -> None:
     assert replace(race, seconds=PROVEN).run(RunStore(tmp_path), jobs=jobs).left == ["srtf", "fifo"]
 
 
+def lasted(folder: Path, seconds: float, *names: str) -> None:
+    """Change how long the stored runs of systems took."""
+    for file in folder.rglob("run.json"):
+        own = json.loads(file.read_text())
+        if own["system"] in names:
+            file.write_text(json.dumps(own | {"seconds": seconds}))
+
+
 def test_slow_systems_leave_for_a_second_sample(tmp_path: Path) -> None:
     """After one sample, the slowest leave until there is time for another; if even two are too slow, none leaves."""
-    race = Race(SHORT, systems("srtf", "fifo", "las"), most_samples=1, seconds=1e4, one_more=False)
-    assert race.run(RunStore(tmp_path)).left == ["srtf", "fifo", "las"]
-
-    def lasted(system: str, seconds: float) -> RaceResult:
-        file = next(file for file in tmp_path.rglob("run.json") if json.loads(file.read_text())["system"] == system)
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"seconds": seconds}))
-        return replace(race, most_samples=2).run(RunStore(tmp_path))
-
-    lasted("srtf", 1e5), lasted("fifo", 1e5)
-    result = lasted("las", 1e5)
+    race = Race(SHORT, systems("srtf", "fifo", "las"), most_samples=2, seconds=1e4, one_more=False)
+    assert replace(race, most_samples=1).run(RunStore(tmp_path)).left == ["srtf", "fifo", "las"]
+    lasted(tmp_path, 1e5, "srtf", "fifo", "las")
+    result = race.run(RunStore(tmp_path))
     assert (result.left, len(result.values["jct"])) == (["srtf", "fifo", "las"], 1)
-    lasted("fifo", 1.0)
-    result = lasted("las", 1.0)
+    lasted(tmp_path, 1.0, "fifo", "las")
+    result = race.run(RunStore(tmp_path))
     assert (result.left, result.dropped) == (["fifo", "las"], {"srtf": Dropped(1, Why.NO_TIME)})
     assert result.ranking("jct")["samples"].to_dict() == {"srtf": 1, "fifo": 2, "las": 2}
     assert any(text.startswith("no time for srtf;") for text in sentences(result))
+
+
+@pytest.mark.parametrize(
+    ("late", "left", "samples"),
+    [
+        ((0, "srtf"), ["fifo", "las"], 3),
+        ((1, "srtf"), ["fifo", "las"], 3),
+        ((1, "srtf", "las"), ["srtf", "fifo", "las"], 1),
+        ((2, "srtf"), ["srtf", "fifo", "las"], 2),
+    ],
+)
+def test_runs_that_end_too_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: tuple[Any, ...], left: list[str], samples: int
+) -> None:
+    """In the first two samples their systems leave, if two are left; a later sample does not count."""
+    run = Experiment.run
+
+    def limited(self: Experiment, store: RunStore, **settings: Any) -> Any:
+        own = [system for system in self.systems if self.seeds != (late[0],) or system.label not in late]
+        return run(replace(self, systems=tuple(own)), store, **settings)
+
+    monkeypatch.setattr(Experiment, "run", limited)
+    race = Race(SHORT, systems("srtf", "fifo", "las"), most_samples=3, one_more=False)
+    result = race.run(RunStore(tmp_path))
+    assert (result.left, len(result.values["jct"])) == (left, samples)
+    assert result.without_time == [name for name in ("srtf", "fifo", "las") if name not in left]
 
 
 def slow(instance: Instance, state: Any = None) -> Any:

@@ -55,9 +55,7 @@ def recommend(
     ] = None,
     seconds: Annotated[
         float,
-        Option(
-            "--budget", help="Wall-clock seconds for the race; systems for which there is no time do not take part."
-        ),
+        Option("--budget", help="Wall-clock seconds for the race; systems too slow for two samples leave it."),
     ] = 600.0,
     samples: Annotated[int, Option(help="Largest number of samples: seeds, or blocks of a trace.")] = 10,
     count: Annotated[

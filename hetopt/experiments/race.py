@@ -7,12 +7,11 @@ certainly worse than the best in every aim are dropped, so that time goes to tho
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,6 +46,9 @@ AIMS: Mapping[str, str] = {
 
 Watched: TypeAlias = Callable[[Experiment], AbstractContextManager[ProgressCallback | None]]
 """Called with the next runs of a race; gives what is called with their progress."""
+
+FOR_ONE_MORE = 0.2
+"""Part of the time of a race that is kept for one more GPU of each type."""
 
 WITHOUT_VALUE: Mapping[str, str] = {
     "deadlines": "; no job has a deadline: give a deadline_factor",
@@ -313,9 +315,9 @@ class Race:
     environment:
         Settings of the environment.
     seconds:
-        Wall-clock seconds of the race. If there is more than one sample, the first gets half of them: systems that do
-        not end in it do not take part. Of the others, the slowest leave the race after it until there should be time
-        for a second sample (:attr:`RaceResult.without_time`). A later sample begins only if it should end in time.
+        Wall-clock seconds of the race. A fifth of them is kept for one more GPU, and each of the first two samples gets
+        half of what is left then, if others follow. Systems that do not end in these samples, or should not end in the
+        second one, leave the race (:attr:`RaceResult.without_time`). Any other sample counts only if all systems end.
     most_samples:
         Largest number of samples.
     confidence:
@@ -376,6 +378,10 @@ class Race:
         return _Running(self, store, jobs, watched).result()
 
 
+def _is_late(found: Mapping[str, float] | Dropped) -> bool:
+    return isinstance(found, Dropped) and found.why is Why.NO_TIME
+
+
 @dataclass
 class _Running:
     """A race that runs."""
@@ -396,15 +402,14 @@ class _Running:
         for sample in range(self.samples):
             if sample == 1:
                 left = self._without_slow(left)
-            if sample and (len(left) < 2 or not self._time_for(race.workload.name, left, sample)):
+            if sample and not self._goes_on(left, sample):
                 break
-            self._run_sample(race.workload, left, sample)
+            if not self._run_sample(left, sample):
+                break
             result = self._result()
             if not result.left and len(result.without_time) == len(race.systems):
-                time_of_first = "half of it" if self.samples > 1 else "it"
                 raise InvalidOption(
-                    f"is {race.seconds:g}; no system has ended its first run within {time_of_first}",
-                    "seconds (--budget)",
+                    f"is {race.seconds:g}; no system has ended its first run in its part of that", "seconds (--budget)"
                 )
             if not result.left:
                 every = "; ".join(f"{name}: {own}" for name, own in self.dropped.items())
@@ -434,27 +439,48 @@ class _Running:
         """The GPU types of which one more is tried."""
         return self.race.workload.instance(0).cluster.type_names if self.race.one_more else ()
 
+    def _left(self, part: float = 1.0) -> float:
+        """Seconds until a part of the time is over."""
+        return part * self.race.seconds - (time.monotonic() - self.began)
+
+    def _limit(self, sample: int) -> float:
+        """Seconds that a sample of the race may take from now on."""
+        left = self._left(1.0 - FOR_ONE_MORE if self.race.one_more else 1.0)
+        return left / 2 if sample < min(2, self.samples - 1) else left
+
+    def _expected(self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int) -> dict[str, float]:
+        """Seconds of each run of a sample, if it takes as long as the last one; 0 of runs that are stored."""
+        known, before = self.store.seconds(), RunKey(self.race.workload.name, "", max(0, sample - 1))
+        new = {own.label for own in systems if RunKey(workload.name, own.label, sample) not in known}
+        last = {own.label: known.get(replace(before, system=own.label), 0.0) for own in systems}
+        return {name: value if name in new else 0.0 for name, value in last.items()}
+
+    def _together(self, seconds: Collection[float]) -> float:
+        """Seconds of several runs in the processes of the race."""
+        return max(sum(seconds) / max(1, number_of_workers(self.jobs)), *seconds)
+
+    def _goes_on(self, systems: Sequence[SystemVariant], sample: int) -> bool:
+        """Whether there are systems to compare, and time for another sample."""
+        expected = self._expected(self.race.workload, systems, sample)
+        return len(systems) > 1 and self._together(expected.values()) <= self._limit(sample)
+
     def _without_slow(self, systems: Sequence[SystemVariant]) -> list[SystemVariant]:
         """All but the slowest systems, so that there is time for a second sample: one alone decides nothing."""
-        name, known = self.race.workload.name, self.store.seconds()
-        fast = sorted(systems, key=lambda own: known.get(RunKey(name, own.label, 0), 0.0))
-        while len(fast) > 2 and not self._time_for(name, fast, 1):
-            fast.pop()
-        if not self._time_for(name, fast, 1):
+        fast, limit = self._expected(self.race.workload, systems, 1), self._limit(1)
+        while len(fast) > 2 and self._together(fast.values()) > limit:
+            del fast[max(fast, key=fast.__getitem__)]
+        if self._together(fast.values()) > limit:
             return list(systems)
-        self.dropped |= {own.label: Dropped(1, Why.NO_TIME) for own in systems if own not in fast}
-        return [own for own in systems if own in fast]
+        self.dropped |= {own.label: Dropped(1, Why.NO_TIME) for own in systems if own.label not in fast}
+        return [own for own in systems if own.label in fast]
 
-    def _time_for(self, workload: str, systems: Sequence[SystemVariant], sample: int, times: int = 1) -> bool:
-        """Whether the runs of a sample that are not stored would end in time, if they take as long as the last ones."""
-        known, before = self.store.seconds(), RunKey(self.race.workload.name, "", max(0, sample - 1))
-        new = [own.label for own in systems if RunKey(workload, own.label, sample) not in known] * times
-        last = [0.0, *(known.get(replace(before, system=name), 0.0) for name in new)]
-        spent = time.monotonic() - self.began
-        return bool(spent + max(sum(last) / max(1, number_of_workers(self.jobs)), max(last)) <= self.race.seconds)
-
-    def _run_sample(self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int) -> None:
-        found = self._summaries((workload,), systems, sample, first=not sample)[workload.name]
+    def _run_sample(self, systems: Sequence[SystemVariant], sample: int) -> bool:
+        """Run a sample and note its values; False if it does not count, since it took too long."""
+        workload = self.race.workload
+        found = self._summaries((workload,), systems, sample, self._limit(sample))[workload.name]
+        late = [name for name, own in found.items() if _is_late(own)]
+        if late and (sample > 1 or (sample and len(found) - len(late) < 2)):
+            return False
         for aim, rows in self.rows.items():
             rows.append({name: own.get(AIMS[aim], np.nan) for name, own in found.items() if isinstance(own, Mapping)})
         for name, own in found.items():
@@ -464,23 +490,22 @@ class _Running:
             elif missing:
                 detail = f"{metric_of_aim(missing[0]).title} has no value{WITHOUT_VALUE.get(missing[0], '')}"
                 self.dropped[name] = Dropped(sample + 1, Why.NO_VALUE, detail)
+        return True
 
     def _summaries(
         self,
         workloads: tuple[TraceWorkload, ...],
         systems: Sequence[SystemVariant],
         sample: int,
-        *,
-        first: bool = False,
+        seconds: float,
     ) -> dict[str, dict[str, Mapping[str, float] | Dropped]]:
-        """Workload -> system -> its metrics, or why it has none; in the ``first`` sample perhaps for lack of time."""
+        """Workload -> system -> its metrics, or why it has none; runs end after ``seconds``."""
         found: dict[str, dict[str, Mapping[str, float] | Dropped]] = {own.name: {} for own in workloads}
         experiment = Experiment(workloads, tuple(systems), (sample,), self.race.environment)
         failures: Mapping[RunKey, PolicyFailed] = {}
-        limit = self.race.seconds / min(self.samples, 2) - (time.monotonic() - self.began) if first else inf
         try:
             with self.watched(experiment) as watch:
-                experiment.run(self.store, jobs=self.jobs, watch=watch, seconds=limit)
+                experiment.run(self.store, jobs=self.jobs, watch=watch, seconds=seconds)
         except PolicyFailed as problem:
             failures = problem.failures
         for spec in experiment.runs():
@@ -500,11 +525,14 @@ class _Running:
         for gpu_type in self.types:
             more = {**race.workload.more_gpus, gpu_type: race.workload.more_gpus.get(gpu_type, 0) + 1}
             grown[gpu_type] = replace(race.workload, more_gpus=more)
-        last = grown[self.types[-1]].name
+        last = grown[self.types[-1]]
         for sample in range(len(result.values[race.aims[0]])):
-            if not self._time_for(last, [best], sample, len(self.types)):
+            each = self._expected(last, [best], sample)[best.label]
+            if self._together([each] * len(grown)) > self._left():
                 break
-            found = self._summaries(tuple(grown.values()), [best], sample)
+            found = self._summaries(tuple(grown.values()), [best], sample, self._left())
+            if sample and any(_is_late(one) for own in found.values() for one in own.values()):
+                break
             for aim in race.aims:
                 own = {gpu_type: found[workload.name][best.label] for gpu_type, workload in grown.items()}
                 rows[aim].append(
