@@ -122,7 +122,7 @@ def _state(result: RaceResult, name: str) -> str:
         return "worse"
     if own is None:
         return "may be best" if len(result.values) == 1 else "not worse in all aims"
-    return f"worse, dropped after {counted(own.samples, 'sample')}" if own.why is Why.WORSE else str(own)
+    return "worse, dropped early" if own.why is Why.WORSE else str(own)
 
 
 def one_more_table(result: RaceResult) -> Table:
