@@ -18,6 +18,8 @@ from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers
 
 F = Fraction
+SLACK = F(1, 4)
+"""The default of the policy: the part of its fair time by which a job may be late before it is urgent."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def fair_sojourn(case: GangCase, divided: Divided) -> GangSchedule:
             if i not in virtual.ends:
                 virtual.left.setdefault(i, case.sizes[i])
         finish, free, run = virtual.expected(), case.gpus, list[int]()
-        latest = {i: finish[i] - left[i] for i in present}
+        latest = {i: finish[i] + SLACK * (finish[i] - case.arrivals[i]) - left[i] for i in present}
         for i in sorted(present, key=lambda i: (latest[i] > time, finish[i], case.arrivals[i], i)):
             if case.gangs[i] <= free:
                 free -= case.gangs[i]
@@ -195,8 +197,8 @@ seconds. So no job is late.
 Urgency changes nothing, by induction over the decisions. Up to a decision at time $s$ the schedule follows the order.
 What happened until $s$ does not depend on later arrivals, so suppose that there are none; then the expected finish of
 each job is at least its $F$. No job is late if the order is kept from $s$ on, so the jobs with a finish of at most
-$F_j$ have together at most $F_j - s$ work left. If job $j$, with work $r_j$ left, is urgent, then $r_j \ge F_j - s$. So
-no other of them has work left, and $j$ is first in the order anyway."""
+$F_j$ have together at most $F_j - s$ work left. If job $j$, with work $r_j$ left, is urgent, then $r_j \ge F_j - s$,
+whatever the slack. So no other of them has work left, and $j$ is first in the order anyway."""
 
 
 def claims() -> tuple[Claim, ...]:

@@ -33,10 +33,10 @@ from hetopt.stages.servers import Servers
 class FairSojourn:
     """Fair sojourn: jobs in the order of their fair finish, on the GPUs where each finishes soonest, in copies.
 
-    Urgent jobs are first: those that would miss their fair finish if they waited any longer. In this order each job
-    gets its gang on the type on which it finishes soonest, the time of a move included, or, if its gang fits on one
-    server, copies on several servers, which share its work as in HadarE. A running job comes before others by the
-    seconds that it would lose if it were stopped.
+    Urgent jobs are first: those that would be too late for their fair finish if they waited any longer. In this order
+    each job gets its gang on the type on which it finishes soonest, the time of a move included, or, if its gang fits
+    on one server, copies on several servers, which share its work as in HadarE. A running job comes before others by
+    the seconds that it would lose if it were stopped.
 
     Parameters
     ----------
@@ -51,6 +51,9 @@ class FairSojourn:
         round.
     catch_up:
         Copies with which an urgent job that can be forked is expected to catch up, and that it gets at most.
+    slack:
+        Part of the time from its arrival to its fair finish by which a job may be late before it is urgent. With 0, a
+        job that becomes urgent may stop another one shortly before its end.
     among:
         Whether the virtual cluster is divided among jobs, or among tenants and then among the jobs of each.
     divided:
@@ -79,6 +82,7 @@ class FairSojourn:
     restart_seconds: float = 30.0
     least_restarts: float = 3.0
     catch_up: int = 3
+    slack: float = 0.25
     among: Among = "jobs"
     divided: Divided = "present"
     mapper: Mapper | None = field(default_factory=HeavyEdge)
@@ -86,7 +90,7 @@ class FairSojourn:
     def __post_init__(self) -> None:
         check_round_seconds(self, or_none=True)
         boolean(self.forks, "FairSojourn.forks")
-        for key in ("restart_seconds", "least_restarts"):
+        for key in ("restart_seconds", "least_restarts", "slack"):
             at_least(getattr(self, key), f"FairSojourn.{key}", 0.0, InvalidOption)
         whole(self.catch_up, "FairSojourn.catch_up", 1)
         check_no_classes(self, "mapper")
@@ -138,12 +142,13 @@ class FairSojourn:
     def _latest_starts(
         self, instance: Instance, jobs: Entities, finish: Floats, start: Floats, copies: Floats
     ) -> Floats:
-        """(n,) second until which a job may wait and still meet its fair finish, on its fastest type."""
+        """(n,) second until which a job may wait before it is urgent: on its fastest type it would end in time."""
         best = jobs.speed.argmax(axis=1)[:, None]
         fastest = np.take_along_axis(jobs.speed, best, 1)[:, 0] * copies
         can = fastest > 0  # a job that can run nowhere may wait forever
         seconds = np.divide(instance.job_array("work_left"), fastest, out=np.zeros(len(can)), where=can)
-        return np.where(can, finish - np.take_along_axis(start, best, 1)[:, 0] - seconds, np.inf)
+        allowed = finish + self.slack * (finish - instance.job_array("arrival"))
+        return np.where(can, allowed - np.take_along_axis(start, best, 1)[:, 0] - seconds, np.inf)
 
     def _plan(self, instance: Instance, jobs: Entities, seating: Seating, wake: float | None) -> Plan:
         x = np.zeros(jobs.shape)
