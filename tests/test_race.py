@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +25,7 @@ from hetopt.experiments.run_store import RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.models import queues
 from hetopt.presentation.recommendation import draw, one_more_table, ranking_table, sentences
-from hetopt.tolerances import PROVEN
+from hetopt.tolerances import EQUAL, PROVEN
 
 JCT, JAIN = metric_of_aim("jct"), metric_of_aim("tenants")
 
@@ -75,6 +76,27 @@ def test_what_is_far_worse_is_dropped(seed: int) -> None:
     scores = random.normal(size=(4, 6)) * 0.05 + random.normal(size=(4, 1)) + np.arange(6)
     found = Compared(JCT, pd.DataFrame(np.exp(scores), columns=list("abcdef")), 1 - 0.05 / 240).worse
     assert found == ["b", "c", "d", "e", "f"]
+
+
+@given(st.lists(st.tuples(*[st.floats(0.5, 1e3)] * 3), min_size=1, max_size=5))
+def test_means_and_differences_are_of_one_kind(rows: list[tuple[float, ...]]) -> None:
+    """The best system has the best mean, and a difference is the ratio of two means."""
+    table = Compared(JCT, pd.DataFrame(rows, columns=list("abc")), 0.9).table
+    assert table["mean"].tolist() == pytest.approx([np.prod(v) ** (1 / len(v)) for v in zip(*rows, strict=True)])
+    assert (table["mean"] / table["mean"].min() - 1).tolist() == pytest.approx(table["difference"].tolist(), abs=EQUAL)
+
+
+def test_one_system_runs_on_all_samples_for_one_more_gpu(tmp_path: Path) -> None:
+    race = Race(SHORT, systems("allox", "srtf"), most_samples=3, seconds=1e4)
+    result = race.run(RunStore(tmp_path))
+    assert (result.left, len(result.values["jct"]), len(result.more["jct"])) == (["srtf"], 3, 3)
+    lasted(tmp_path, 1e5, "srtf")
+    store = RunStore(tmp_path)
+    for run in [run for run in store if run.key.workload != SHORT.name]:
+        shutil.rmtree(run.folder)
+    result = race.run(store)
+    assert (result.more, result.no_time_for_more) == ({}, True)
+    assert any(text.startswith("no time for one more GPU") for text in sentences(result))
 
 
 def test_a_race_answers_and_continues(tmp_path: Path) -> None:
@@ -298,12 +320,14 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(UnknownName, match="there is no aim 'jtc'; did you mean 'jct'"):
         Race(SHORT, systems("fifo"), ("jtc",))
     for bad, problem in (
-        ({"seconds": 0}, "seconds"),
-        ({"most_samples": 0}, "most_samples"),
+        ({"seconds": 0}, r"seconds \(--budget\) is 0"),
+        ({"most_samples": 0}, r"most_samples \(--samples\) is 0"),
         ({"confidence": 1}, "conf"),
     ):
         with pytest.raises(InvalidOption, match=problem):
             Race(SHORT, systems("fifo"), **bad)
+    with pytest.raises(InvalidOption, match="jobs is 0"):
+        Race(SHORT, systems("fifo")).run(RunStore("unused"), jobs=0)
 
 
 def test_the_command_prints_the_answer(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:

@@ -51,7 +51,7 @@ FOR_ONE_MORE = 0.2
 """Part of the time of a race that is kept for one more GPU of each type."""
 
 WITHOUT_VALUE: Mapping[str, str] = {
-    "deadlines": "; no job has a deadline: give a deadline_factor",
+    "deadlines": "; no job has a deadline: give a deadline_factor (--deadline-factor)",
     "tenants": "; there are no tenants",
 }
 """Aim -> why it may have no value."""
@@ -139,7 +139,9 @@ class Compared:
     def against(self, system: str) -> pd.DataFrame:
         """A row per system: ``mean``, its ``difference`` from ``system``, ``low`` and ``high`` of its interval.
 
-        Differences are parts of the other value (0.1: 10 % more), or of shares their differences; above 0: worse.
+        The mean is the one on the compared scale: the geometric mean if ratios are compared, as everywhere but for
+        shares. Differences are parts of the other value (0.1: 10 % more), or of shares their differences; above 0:
+        worse.
         """
         mean = self.scores.mean(axis=0)
         deviation, free = self.error
@@ -153,7 +155,8 @@ class Compared:
         if is_relative(self.metric):
             with np.errstate(over="ignore"):
                 columns = {key: np.expm1(value) for key, value in columns.items()}
-        return pd.DataFrame({"mean": self.values.mean().to_numpy(), **columns}, index=self.values.columns)
+        own_mean = np.exp(mean) if is_relative(self.metric) else -mean
+        return pd.DataFrame({"mean": own_mean, **columns}, index=self.values.columns)
 
     @property
     def worse(self) -> list[str]:
@@ -214,6 +217,8 @@ class RaceResult:
         Wall-clock seconds.
     more:
         Aim -> (samples, GPU types) values of the best system in the first aim with one more GPU of each type.
+    no_time_for_more:
+        Whether these are left out for lack of time.
     """
 
     values: Mapping[str, pd.DataFrame]
@@ -222,6 +227,7 @@ class RaceResult:
     comparisons: int
     seconds: float
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    no_time_for_more: bool = False
 
     @property
     def left(self) -> list[str]:
@@ -352,8 +358,8 @@ class Race:
                 raise InvalidOption(f"has {twice[0]!r} twice", key)
         for aim in self.aims:
             metric_of_aim(aim)
-        at_least(self.seconds, "seconds", 0.0, InvalidOption, strict=True)
-        whole(self.most_samples, "most_samples", 1)
+        at_least(self.seconds, "seconds (--budget)", 0.0, InvalidOption, strict=True)
+        whole(self.most_samples, "most_samples (--samples)", 1)
         at_least(self.confidence, "confidence", 0.5, InvalidOption, below=1.0)
 
     def run(self, store: RunStore, *, jobs: int | str = 1, watched: Watched = lambda _: nullcontext()) -> RaceResult:
@@ -375,6 +381,7 @@ class Race:
         UnknownName, UnusableFile, InvalidInstance
             As of :meth:`~hetopt.experiments.experiment.Experiment.run`.
         """
+        Experiment((self.workload,), self.systems, environment=self.environment).check(jobs)
         return _Running(self, store, jobs, watched).result()
 
 
@@ -418,7 +425,10 @@ class _Running:
             self.dropped |= {name: Dropped(sample + 1) for name in result.left if name in worse}
             left = [own for own in left if own.label not in self.dropped]
         result = self._result()
-        return replace(result, more=self._with_more(result)) if race.one_more else result
+        if not self.types:
+            return result
+        more = self._with_more(result)
+        return replace(result, more=more, no_time_for_more=not more)
 
     def _result(self) -> RaceResult:
         race = self.race
@@ -462,7 +472,8 @@ class _Running:
     def _goes_on(self, systems: Sequence[SystemVariant], sample: int) -> bool:
         """Whether there are systems to compare, and time for another sample."""
         expected = self._expected(self.race.workload, systems, sample)
-        return len(systems) > 1 and self._together(expected.values()) <= self._limit(sample)
+        useful = len(systems) > 1 or self.race.one_more
+        return useful and bool(systems) and self._together(expected.values()) <= self._limit(sample)
 
     def _without_slow(self, systems: Sequence[SystemVariant]) -> list[SystemVariant]:
         """All but the slowest systems, so that there is time for a second sample: one alone decides nothing."""

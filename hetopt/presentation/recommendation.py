@@ -26,7 +26,7 @@ FEW = 5.0
 """Up to this range an axis of ratios has evenly spaced marks."""
 
 TOO_WIDE = 100.0
-"""Intervals to this ratio and more say nothing, and are left out."""
+"""Intervals to this ratio and more say nothing, and are called wide."""
 
 NAMED = 4
 """Systems that may be best too are named in the answer up to this number."""
@@ -55,10 +55,11 @@ def _interval(metric: Metric, row: pd.Series[float]) -> str:
     unit = "%" if is_relative(metric) else "points"
     if row["difference"] != row["difference"]:
         return MISSING
-    if not (isfinite(row["low"]) and row["high"] < TOO_WIDE):
+    if not isfinite(row["low"]):
         return f"{_signed(metric, row['difference'])} {unit}"
     ends = sorted((row["low"], row["high"]), reverse=not is_relative(metric))
-    return f"{_signed(metric, row['difference'])} ({' to '.join(_signed(metric, end) for end in ends)}) {unit}"
+    shown = " to ".join(_signed(metric, end) for end in ends) if row["high"] < TOO_WIDE else "wide"
+    return f"{_signed(metric, row['difference'])} ({shown}) {unit}"
 
 
 def sentences(result: RaceResult) -> Iterator[str]:
@@ -68,8 +69,11 @@ def sentences(result: RaceResult) -> Iterator[str]:
         compared, metric = result.compared(aim), metric_of_aim(aim)
         failed = [name for name, own in result.dropped.items() if own.why is not Why.WORSE]
         best, table = compared.best, result.ranking(aim).drop(index=[compared.best, *failed], errors="ignore")
-        many = counted(len(result.values[aim].columns) - len(failed), "system")
-        winner = f"best in {metric.title}: {best}, {_amount(metric, compared.table['mean'][best])}"
+        number, value = len(result.values[aim].columns) - len(failed), _amount(metric, compared.table["mean"][best])
+        if number == 1:
+            yield f"{metric.title} of {best}: {value}"
+            continue
+        winner, many = f"best in {metric.title}: {best}, {value}", counted(number, "system")
         if len(result.values[aim]) < 2:
             yield f"{winner}; one sample does not show how sure this is"
             continue
@@ -83,6 +87,8 @@ def sentences(result: RaceResult) -> Iterator[str]:
             yield f"next in {metric.title}: {table.index[0]}, {_interval(metric, table.iloc[0])}"
     if result.without_time:
         yield f"no time for {', '.join(result.without_time)}; give more of it (--budget)"
+    if result.no_time_for_more:
+        yield f"no time for one more GPU of each type under {result.best}; give more of it (--budget)"
     for aim in result.more:
         table, metric = result.with_one_more(aim), metric_of_aim(aim)
         if table["difference"].notna().any():
