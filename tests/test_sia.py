@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GangSize, Instance, InvalidOption, Job
-from hetopt.models import sia
+from hetopt.checking.certificates import check
+from hetopt.formulations.policies import Policy
+from hetopt.models import shockwave, sia
 from hetopt.registry import make_system
 from hetopt.tolerances import EQUAL
 
@@ -30,11 +33,31 @@ def test_the_example_of_the_paper() -> None:
         for name, g in rows.items()
     ]
     instance = Instance(Cluster.of({"A": 2, "B": 4}), jobs=jobs)
-    formulation, gangs = sia.Sia(power=1.0).formulation(instance)
-    chosen = hetopt.solve(formulation.without("gradual_scale_up"), gangs.instance)
+    formulation, gangs = sia.Sia(power=1.0).program(instance)
+    chosen = hetopt.solve(formulation.without("gradual_scale_up"), gangs)
     assert {g for g, row in chosen.gpus.iterrows() if row.any()} == {"J1/4", "J2/2"}
     assert chosen.gpus.loc["J1/4", "B"] == 4
     assert chosen.gpus.loc["J2/2", "A"] == 2
+
+
+@pytest.mark.parametrize("policy", [sia.Sia(), shockwave.Shockwave()])
+def test_the_program_of_a_round_is_proven_and_exported(policy: Policy, tmp_path: Path) -> None:
+    """Its data are another instance; the proof belongs to it, and the exported file has the same optimum."""
+    jobs = (job_of("a", {1: {"A": 1.0, "B": 2.0}, 2: {"A": 1.5}}, 1), job_of("b", {1: {"A": 1.0, "B": 0.0}}, 1))
+    instance = Instance(Cluster.of({"A": 2, "B": 1}), jobs=jobs)
+    allocation = hetopt.solve(policy, instance, exact=True)
+    allocation.certificate.write(tmp_path / "proof.vipr")
+    assert check(tmp_path / "proof.vipr", policy, instance).proven
+    hetopt.export(policy, tmp_path / "round.json", instance)
+    program = hetopt.from_json(tmp_path / "round.json")
+    assert hetopt.optimise(program).objective == pytest.approx(allocation.certificate.objective, abs=EQUAL)
+
+
+def test_the_program_needs_the_instance_of_gangs() -> None:
+    instance = Instance(Cluster.of({"A": 2}), jobs=(job_of("a", {1: {"A": 1.0}, 2: {"A": 1.5}}, 1),))
+    formulation, _ = sia.Sia().program(instance)
+    with pytest.raises(InvalidOption, match=r"OneGang\.job has gangs of 'a', .* that Sia\.program returns"):
+        formulation.solve(instance)
 
 
 @st.composite
@@ -114,10 +137,10 @@ def test_only_configurations_are_chosen() -> None:
     """On servers of four GPUs: 1, 2 and 4 GPUs, and whole servers, but neither 3 nor 6 [Sia, section 3.2]."""
     rates = {n: {"A": float(n)} for n in (1, 2, 3, 4, 6, 8)}
     instance = Instance(Cluster.of({"A": 8}, gpus_per_server=4), jobs=(job_of("a", rates, 1),))
-    _, gangs = sia.Sia().formulation(instance)
-    assert list(gangs.job) == ["a/1", "a/2", "a/4", "a/8"]
+    _, gangs = sia.Sia().program(instance)
+    assert [job.name for job in gangs.jobs] == ["a/1", "a/2", "a/4", "a/8"]
     of_six = Instance(Cluster.of({"A": 12}, gpus_per_server=6), jobs=instance.jobs)
-    assert list(sia.Sia().formulation(of_six)[1].job) == ["a/1", "a/2", "a/4", "a/6"]
+    assert [job.name for job in sia.Sia().program(of_six)[1].jobs] == ["a/1", "a/2", "a/4", "a/6"]
 
 
 def test_the_system_doubles_the_gpus_of_a_job_alone() -> None:

@@ -179,8 +179,8 @@ def _stated(what: LinearProgram | Formulation | Policy, instance: Instance | Non
     if isinstance(what, LinearProgram):
         program, known = what, ExactData()
     else:
-        formulation = formulation_of(what, state, instance)
-        compiled = Compiled(formulation, formulation.entities(expect(Instance, instance, "instance")), lazy=False)
+        formulation, data = formulation_of(what, state, instance)
+        compiled = Compiled(formulation, formulation.entities(expect(Instance, data, "instance")), lazy=False)
         program, known = compiled.linear(), CompiledData(compiled, None)
     rational = RationalProgram.of(program, known.rows(program.row_names))
     n = program.shape[1]

@@ -15,7 +15,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.saving import check_free, save
 from hetopt.errors import InvalidOption
 from hetopt.formulations.formulation import Formulation
-from hetopt.formulations.policies import Policy
+from hetopt.formulations.policies import Policy, program_of
 from hetopt.programs.json_file import json_text
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.lp_file import lp_text
@@ -103,11 +103,12 @@ def stated_program(what: Formulation | Policy, instance: Instance | None, state:
         raise InvalidOption(
             f"{what.name!r} is a Pyomo model; export hetopt.from_pyomo(model), or call model.write(path) of Pyomo"
         )
-    return formulation_of(what, state, instance).compile(instance)  # type: ignore[arg-type]
+    formulation, data = formulation_of(what, state, instance)
+    return formulation.compile(data)
 
 
-def formulation_of(what: Formulation | Policy, state: Any, instance: Instance | None) -> Formulation:
-    """A formulation itself, or that of a policy's round that begins with ``state``.
+def formulation_of(what: Formulation | Policy, state: Any, instance: Instance | None) -> tuple[Formulation, Instance]:
+    """A formulation itself, or that of a policy's round that begins with ``state``; and its data.
 
     Raises
     ------
@@ -117,11 +118,11 @@ def formulation_of(what: Formulation | Policy, state: Any, instance: Instance | 
     if instance is None:
         raise InvalidOption("is None; a formulation needs its data: instance=…", "instance")
     if isinstance(what, Formulation):
-        return what
-    make = getattr(what, "formulation", None)
-    if make is None:
+        return what, instance
+    stated = program_of(what, instance, state)
+    if stated is None:
         raise InvalidOption(f"{type(what).__name__} is a procedure, not a program")
-    return make(instance, state)  # type: ignore[no-any-return]
+    return stated
 
 
 _WRITERS = {"lp": lp_text, "mps": mps_text, "json": json_text}

@@ -44,7 +44,8 @@ def solve(
         The data.
     options, settings:
         An :class:`Options`, and single settings that override it (``exact=True``, ``time_limit=5``). A policy that
-        solves a program each round then solves that of its first round; others have options of their own.
+        solves a program each round then solves that of its first round, with the program's own entities (Sia: gangs);
+        others have options of their own.
 
     Returns
     -------
@@ -72,16 +73,27 @@ def solve(
     expect(Instance, instance, "instance")
     if isinstance(what, Formulation):
         return what.solve(instance, _options(options, settings))
-    if (options is not None or settings) and (make := getattr(what, "formulation", None)) is not None:
-        return expect(Formulation, make(instance), "the policy's formulation").solve(
-            instance, _options(options, settings)
-        )
+    if (options is not None or settings) and (stated := program_of(what, instance)) is not None:
+        return stated[0].solve(stated[1], _options(options, settings))
     if options is not None or settings:
         hint = "leave out the options of the solver, exact and certificate among them"
         if isinstance(getattr(what, "options", None), Options):
             hint = "options of its own solver are its setting options={gap: 0.01}, for instance"
         raise InvalidOption(f"{type(what).__name__} is a procedure, not a program for a solver; {hint}")
     return call_policy(what, instance)[0]
+
+
+def program_of(policy: Policy, instance: Instance, state: Any = None) -> tuple[Formulation, Instance] | None:
+    """The program of a policy's round that begins with ``state``, and its data; None: the policy is a procedure.
+
+    The data of Sia and Shockwave are other instances: of gangs, and of rounds.
+    """
+    if (make := getattr(policy, "formulation", None)) is not None:
+        return expect(Formulation, make(instance, state), "the policy's formulation"), instance
+    if (make := getattr(policy, "program", None)) is not None:
+        formulation, data = make(instance, state)
+        return expect(Formulation, formulation, "the policy's program"), expect(Instance, data, "the policy's data")
+    return None
 
 
 def call_policy(policy: Policy, instance: Instance, *state: Any) -> tuple[Allocation | Plan, Any]:

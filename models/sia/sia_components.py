@@ -36,7 +36,19 @@ class _OfGangs:
         object.__setattr__(self, "job", FrozenDict(self.job))
 
     def jobs_of(self, gangs: Entities) -> tuple[list[str], Positions]:
-        """The jobs, and (n,) position of the job of each gang among them."""
+        """The jobs, and (n,) position of the job of each gang among them.
+
+        Raises
+        ------
+        InvalidOption
+            There is a job itself instead of its gangs.
+        """
+        known = set(self.job.values()) - set(self.job)
+        if whole := [name for name in gangs.names if name in known]:
+            raise InvalidOption(
+                f"has gangs of {whole[0]!r}, which the instance has not; solve the instance that Sia.program returns",
+                f"{type(self).__name__}.job",
+            )
         number: dict[str, int] = {}
         rows = [number.setdefault(self.job.get(name, name), len(number)) for name in gangs.names]
         return list(number), np.array(rows, dtype=np.intp)

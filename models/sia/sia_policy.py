@@ -135,7 +135,8 @@ class Sia:
         jobs = present_entities(instance, "jobs", "Sia")
         state = SiaState(instance.time) if state is None else expect(SiaState, state, "state", InvalidOption)
         elapsed_since(instance, state.time)
-        formulation, gangs = self.formulation(instance, state)
+        gangs = _configurations(instance)
+        formulation = self._round(instance, gangs, state)
         allocation = formulation.solve(gangs.instance, self.options)
         x, last, restarts = np.zeros(jobs.shape), dict[str, tuple[str, int]](), dict[str, int]()
         entities = allocation.entities
@@ -153,13 +154,13 @@ class Sia:
         given_up = {"idle": float(jobs.capacity.sum() - x.sum())}
         return Plan(jobs, x, None, given_up, allocation.certificate), SiaState(instance.time, last, restarts)
 
-    def formulation(self, instance: Instance, state: SiaState | None = None) -> tuple[Formulation, Gangs]:
-        """The program of the round that begins now, and the gangs among which it chooses.
+    def program(self, instance: Instance, state: SiaState | None = None) -> tuple[Formulation, Instance]:
+        """The program of the round that begins now, and the instance that it is for: its jobs are gangs.
 
-        Components can be added, removed and exchanged; solve it on ``gangs.instance``.
+        Components can be added, removed and exchanged.
         """
         gangs = _configurations(instance)
-        return self._round(instance, gangs, SiaState(instance.time) if state is None else state), gangs
+        return self._round(instance, gangs, SiaState(instance.time) if state is None else state), gangs.instance
 
     def mathematics(self) -> Mathematics:
         """The program of a round as formulas."""
