@@ -152,9 +152,20 @@ def test_the_system_doubles_the_gpus_of_a_job_alone() -> None:
 
 
 def test_every_reason_for_idle_gpus_is_declared() -> None:
-    assert sia.Sia().traits.idles == ""
-    reasons = (sia.Sia(penalty=0.5) + sia.GradualScaleUp()).traits.idles
-    assert reasons == "rows of extra components must hold; the penalty of waiting is less than what a job costs"
+    assert sia.Sia().traits.idles == "a restart may cost a job more than waiting"
+    assert sia.Sia(restart_seconds=0.0).traits.idles == sia.Sia(power=1.0).traits.idles == ""
+    assert (sia.Sia(penalty=0.5) + sia.GradualScaleUp()).traits.idles == (
+        "rows of extra components must hold; waiting costs less than running"
+    )
+
+
+def test_a_job_may_wait_rather_than_restart() -> None:
+    """The other job takes its GPU; a move to the idle one would cost (90 / 60) ** 0.5 > 1.1 = lambda."""
+    jobs = (Job("x", {"A": 1.0, "B": 1.0}, 1e3), Job("y", {"A": 1.0, "B": 0.0}, 1e3, weight=1.01))
+    instance = Instance(Cluster.of({"A": 1, "B": 1}), jobs=jobs, held={"x": {"A": 1}}, time=60.0)
+    state = sia.SiaState(0.0, {"x": ("A", 1)})
+    assert sia.Sia()(instance, state)[0].assigned == {"x": None, "y": "A"}
+    assert sia.Sia(penalty=1.3)(instance, state)[0].assigned == {"x": "B", "y": "A"}
 
 
 def test_bad_settings_are_refused() -> None:

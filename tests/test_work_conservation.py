@@ -16,7 +16,7 @@ from hetopt.decisions.rounders import ByPriority, Rounded, WholeGPUs, WholeJobs
 from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import OnChange, System
 from hetopt.formulations.traits import Traits, traits_of
-from hetopt.models import gavel, queues
+from hetopt.models import gavel, queues, sia
 from hetopt.models.allox import AlloX
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair
@@ -36,6 +36,7 @@ SETTINGS = {
     "pal with fifo": System(queues.PAL("fifo")),
     "themis with all jobs": System(queues.Themis(0.0)),
     "gavel that computes shares every 1920 s": make_system("gavel", {"allocation_seconds": 1920.0}),
+    "sia without restarts": System(sia.Sia(restart_seconds=0.0)),
     "gavel without filling": System(OnChange(gavel.max_min_fairness()), 360.0, ByPriority(fill=False)),
 }
 """Settings on which conservation depends, or might."""

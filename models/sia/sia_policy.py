@@ -20,7 +20,13 @@ from hetopt.errors import InvalidOption
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.traits import Traits
 from hetopt.models.policy_checks import elapsed_since
-from hetopt.models.sia.sia_components import GradualScaleUp, NormalisedGoodput, OneGang, WaitingPenalty
+from hetopt.models.sia.sia_components import (
+    LEAST_GOODPUT,
+    GradualScaleUp,
+    NormalisedGoodput,
+    OneGang,
+    WaitingPenalty,
+)
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Component
 from hetopt.results.allocation import Plan
@@ -116,10 +122,13 @@ class Sia:
 
     @property
     def traits(self) -> Traits:
-        """It decides in rounds; a small penalty, or ``extra`` rows, may let a job wait beside idle GPUs."""
+        """It decides in rounds; a job may wait beside idle GPUs rather than restart, or for rows in ``extra``."""
         idles = ["rows of extra components must hold"] if self.extra else []
-        if self.power < 0 and self.penalty < 1:
-            idles.append("the penalty of waiting is less than what a job costs")
+        dearest = LEAST_GOODPUT**self.power if self.restart_seconds else 1.0
+        if self.power < 0 and self.penalty < dearest:
+            idles.append(
+                "a restart may cost a job more than waiting" if self.penalty >= 1 else "waiting costs less than running"
+            )
         return Traits(self.round_seconds, idles="; ".join(idles))
 
     def __call__(self, instance: Instance, state: SiaState | None = None) -> tuple[Plan, SiaState]:
