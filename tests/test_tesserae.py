@@ -19,7 +19,10 @@ from hetopt import Cluster, Instance, InvalidOption, Job
 from hetopt.data.packing import Packing
 from hetopt.decisions.matching_placer import MatchingPlacer
 from hetopt.decisions.system import System
+from hetopt.formulations.policies import Policy
 from hetopt.models import gavel, queues
+from hetopt.models.allox import AlloX
+from hetopt.models.fft import FFT
 from hetopt.models.queues.gpu_pool import running_gangs
 from hetopt.models.queues.themis import FinishTimeQueue
 from hetopt.models.tesserae import Tesserae, TesseraeState, heaviest_matching, tesserae_ftf
@@ -157,6 +160,20 @@ def test_packed_jobs_finish_sooner_with_few_restarts() -> None:
     assert log.jobs["switches"].sum() == 0
     alone = hetopt.simulate(make_system("tesserae"), instance.replace(packings=()))
     assert alone.jobs["finish"].max() > 2000.0
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [queues.FIFO(), queues.FIFO(backfill=True), queues.SRTF(moves=False), queues.YARN(), AlloX(), queues.LAS(), FFT()],
+    ids=lambda policy: type(policy).__name__,
+)
+@settings(max_examples=examples(6, 60))
+@given(instance=packable(job_instances(jobs=(2, 6), most_gpus=3, most_demand=1, arrivals=True)))
+def test_any_policy_over_jobs_can_be_packed(policy: Policy, instance: Instance) -> None:
+    """Also those that never stop a running job, which then holds half of its GPUs; all jobs finish."""
+    able = [job for job in instance.jobs if any(job.throughput[t] > 0 for t in instance.cluster.type_names)]
+    log = hetopt.simulate(Tesserae(policy), instance)
+    assert log.jobs.loc[[job.name for job in able], "finish"].notna().all()
 
 
 PACKING = {

@@ -256,14 +256,17 @@ def running_gangs(jobs: Entities, order: Sequence[int] = ()) -> dict[int, Placed
 def running_gangs_checked(jobs: Entities, policy: str) -> dict[int, PlacedGPUs]:
     """Like :func:`running_gangs`, for a ``policy`` that never preempts: all held GPUs must belong to such gangs.
 
+    Of jobs that share GPUs, those that arrived first keep them; the others may be packed beside them again.
+
     Raises
     ------
     InvalidInstance
-        A job holds part of a gang, GPUs of several types, or GPUs on which it cannot run.
+        A job holds part of a gang without sharing it, GPUs of several types, or GPUs on which it cannot run.
     """
-    running = running_gangs(jobs)
+    running = running_gangs(jobs, np.argsort(jobs.source.job_array("arrival"), kind="stable").tolist())
     if jobs.held is not None:
-        for e in np.flatnonzero(jobs.held.sum(axis=1) > INTEGRAL).tolist():
+        beside = jobs.source.packings and np.abs(jobs.held.max(axis=1) - jobs.demand / 2) <= INTEGRAL
+        for e in np.flatnonzero((jobs.held.sum(axis=1) > INTEGRAL) & ~np.asarray(beside, dtype=bool)).tolist():
             if e not in running:
                 holds = {t: n for t, n in zip(jobs.types, jobs.held[e].tolist(), strict=True) if n}
                 raise InvalidInstance(
