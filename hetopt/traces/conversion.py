@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import LEAST, any_mapping, at_least, choices, expect, one_of, shown, whole
+from hetopt.checks import LEAST, any_mapping, at_least, choices, counted, expect, one_of, shown, whole
 from hetopt.data.array_types import Floats, Integers
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
@@ -390,7 +390,11 @@ def to_instance(
 
 def _description(found: AssignedModels, rows: int) -> str:
     text = f"{len(found.table)} of {rows} jobs of a trace; models and speeds: catalogue {found.catalogue.name!r}, "
-    text += f"durations on {'the GPU type of each row' if found.recorded else found.reference}."
+    text += f"durations on {'the GPU type of each row' if found.recorded else found.reference}"
+    named = found.table["gpu_type"].dropna() if "gpu_type" in found.table and not found.recorded else pd.Series()
+    if others := int((named != found.reference).sum()):
+        text += f", though {counted(others, 'job')} ran on another type (reference {RECORDED!r})"
+    text += "."
     return " ".join([text, *(f"Of them {reason}." for reason in found.adjustments)])
 
 
@@ -503,9 +507,9 @@ def _work(found: AssignedModels) -> tuple[Floats, Floats]:
         return found.seconds, np.ones(len(found.seconds))
     column = found.table["iterations"]
     given = column.notna().to_numpy() & np.array([cell is None for cell in _optional(found.table, "phases")])
-    counted = np.where(given, 0.0, found.seconds)
-    counted[given] = numbers_of(column[given], locate_in(found.table[given]))
-    return counted, np.where(given, counted / found.seconds, 1.0)
+    work = np.where(given, 0.0, found.seconds)
+    work[given] = numbers_of(column[given], locate_in(found.table[given]))
+    return work, np.where(given, work / found.seconds, 1.0)
 
 
 def _tenants(found: AssignedModels, owner: Sequence[str | None]) -> tuple[Tenant, ...]:

@@ -265,8 +265,8 @@ def running_gangs_checked(jobs: Entities, policy: str) -> dict[int, PlacedGPUs]:
     """
     running = running_gangs(jobs, np.argsort(jobs.source.job_array("arrival"), kind="stable").tolist())
     if jobs.held is not None:
-        beside = jobs.source.packings and np.abs(jobs.held.max(axis=1) - jobs.demand / 2) <= INTEGRAL
-        for e in np.flatnonzero((jobs.held.sum(axis=1) > INTEGRAL) & ~np.asarray(beside, dtype=bool)).tolist():
+        shared = (np.abs(jobs.held.max(axis=1) - jobs.demand / 2) <= INTEGRAL) & bool(jobs.source.packings)
+        for e in np.flatnonzero((jobs.held.sum(axis=1) > INTEGRAL) & ~shared).tolist():
             if e not in running:
                 holds = {t: n for t, n in zip(jobs.types, jobs.held[e].tolist(), strict=True) if n}
                 raise InvalidInstance(
