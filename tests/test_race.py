@@ -90,13 +90,15 @@ def test_one_system_runs_on_all_samples_for_one_more_gpu(tmp_path: Path) -> None
     race = Race(SHORT, systems("allox", "srtf"), most_samples=3, seconds=1e4)
     result = race.run(RunStore(tmp_path))
     assert (result.left, len(result.values["jct"]), len(result.more["jct"])) == (["srtf"], 3, 3)
-    lasted(tmp_path, 1e5, "srtf")
     store = RunStore(tmp_path)
-    for run in [run for run in store if run.key.workload != SHORT.name]:
+    for run in [run for run in store if run.key.seed or run.key.workload != SHORT.name]:
         shutil.rmtree(run.folder)
+    lasted(tmp_path, 4000.0, "srtf")
     result = race.run(store)
     assert (result.more, result.no_time_for_more) == ({}, True)
     assert any(text.startswith("no time for one more GPU") for text in sentences(result))
+    lasted(tmp_path, 2000.0, "srtf")
+    assert len(race.run(store).values["jct"]) == 1  # a second one would take 2000 s, and six runs for one more GPU
 
 
 def test_a_race_answers_and_continues(tmp_path: Path) -> None:
@@ -110,7 +112,10 @@ def test_a_race_answers_and_continues(tmp_path: Path) -> None:
             assert row[name] == run.record.summary["jct_mean"]
     ran = {run.folder: (run.folder / "run.json").stat().st_mtime_ns for run in store}
     again = race.run(RunStore(tmp_path))
-    assert {run.folder: (run.folder / "run.json").stat().st_mtime_ns for run in store}.keys() == ran.keys()
+    now = {run.folder: (run.folder / "run.json").stat().st_mtime_ns for run in store}
+    assert {folder for folder, time in now.items() if ran[folder] != time} == {
+        run.folder for run in store if run.key.system == "allox"
+    }
     assert again.values["jct"].equals(result.values["jct"])
     assert list(result.more["jct"].columns) == ["T4", "A10", "V100"]
 
@@ -172,11 +177,27 @@ def test_slow_systems_leave_for_a_second_sample(tmp_path: Path) -> None:
     lasted(tmp_path, 1e5, "srtf", "fifo", "las")
     result = race.run(RunStore(tmp_path))
     assert (result.left, len(result.values["jct"])) == (["srtf", "fifo", "las"], 1)
-    lasted(tmp_path, 1.0, "fifo", "las")
+    lasted(tmp_path, 1.0, "srtf", "las")
     result = race.run(RunStore(tmp_path))
-    assert (result.left, result.dropped) == (["fifo", "las"], {"srtf": Dropped(1, Why.NO_TIME)})
-    assert result.ranking("jct")["samples"].to_dict() == {"srtf": 1, "fifo": 2, "las": 2}
-    assert any(text.startswith("no time for srtf;") for text in sentences(result))
+    assert (result.left, result.dropped) == (["srtf", "las"], {"fifo": Dropped(1, Why.NO_TIME)})
+    assert result.ranking("jct")["samples"].to_dict() == {"srtf": 2, "fifo": 1, "las": 2}
+    assert result.ranking("jct").index.tolist()[-1] == "fifo"  # though it is better on that sample
+    assert result.ranking("jct")["difference"]["fifo"] < 0
+    assert any(text.startswith("no time for fifo;") for text in sentences(result))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "one_more", "samples"), [(2600.0, False, 3), (4500.0, False, 3), (4500.0, True, 1), (5100.0, False, 1)]
+)
+def test_two_systems_may_use_all_of_the_time_for_samples(
+    tmp_path: Path, seconds: float, one_more: bool, samples: int
+) -> None:
+    """Of 10 000 s, a fifth is kept for one more GPU; runs are expected to take as long as on the sample before."""
+    race = Race(SHORT, systems("srtf", "fifo"), most_samples=3, seconds=1e4, one_more=one_more)
+    replace(race, most_samples=1, one_more=False).run(RunStore(tmp_path))
+    lasted(tmp_path, seconds, "srtf", "fifo")
+    result = race.run(RunStore(tmp_path))
+    assert (result.left, len(result.values["jct"])) == (["srtf", "fifo"], samples)
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ class RaceResult:
     dropped:
         System -> why it left the race; the others are left.
     confidence:
-        Probability with which the best system is among those that are left.
+        Probability with which the best of the systems that did not leave for lack of time is among those that are left.
     comparisons:
         Number of comparisons of two systems in the whole race, among which the error is divided; so an interval is
         wider than one of this confidence alone.
@@ -269,20 +269,22 @@ class RaceResult:
         return self.compared(next(iter(self.values))).best
 
     def ranking(self, aim: str) -> pd.DataFrame:
-        """Every system that ran, the best first, with the columns of :attr:`Compared.table` and its ``samples``.
+        """Every system that ran, with the columns of :attr:`Compared.table` and its ``samples``.
 
+        The systems that are left come first, the best one at the top; then those that left, in the same order.
         Of a dropped system the difference is that from the best system on the samples on which it ran, and there is no
         mean and no interval.
         """
         values, compared = self.values[aim], self.compared(aim)
         table, best = compared.table.assign(samples=len(values)), compared.best
-        rows = [table]
+        rows = list[pd.DataFrame]()
         for name in values.columns.difference(table.index, sort=False):
             own = values[[best, name]].dropna()
             if len(own):
                 pair = Compared(compared.metric, own, 0.0).against(best).loc[[name]]
                 rows.append(pair.assign(mean=np.nan, low=np.nan, high=np.nan, samples=len(own)))
-        return pd.concat(rows).sort_values("difference", kind="stable")
+        parts = [table, pd.concat(rows)] if rows else [table]
+        return pd.concat([part.sort_values("difference", kind="stable") for part in parts])
 
     def as_dict(self) -> dict[str, Any]:
         """JSON types; numbers that are unknown or infinite are None."""
@@ -321,9 +323,10 @@ class Race:
     environment:
         Settings of the environment.
     seconds:
-        Wall-clock seconds of the race. A fifth of them is kept for one more GPU, and each of the first two samples gets
-        half of what is left then, if others follow. Systems that do not end in these samples, or should not end in the
-        second one, leave the race (:attr:`RaceResult.without_time`). Any other sample counts only if all systems end.
+        Wall-clock seconds of the race. A fifth of them is kept for one more GPU of each type. Of the rest the first
+        sample has half. The slowest systems leave before the second one until it is expected to take at most half of
+        what is left then (of two systems, all of it). Systems that do not end in these samples leave too
+        (:attr:`RaceResult.without_time`), if two are left. Any other sample counts only if all systems end in time.
     most_samples:
         Largest number of samples.
     confidence:
@@ -407,16 +410,19 @@ class _Running:
         self.rows = {aim: [] for aim in race.aims}
         left, result = list(race.systems), self._result()
         for sample in range(self.samples):
-            if sample == 1:
-                left = self._without_slow(left)
+            slow = self._too_slow(left) if sample == 1 else set()
+            left = [own for own in left if own.label not in slow]
             if sample and not self._goes_on(left, sample):
                 break
             if not self._run_sample(left, sample):
                 break
+            self.dropped |= dict.fromkeys(slow, Dropped(1, Why.NO_TIME))
             result = self._result()
             if not result.left and len(result.without_time) == len(race.systems):
+                part = ", half of it" if self.samples > 1 else ""
                 raise InvalidOption(
-                    f"is {race.seconds:g}; no system has ended its first run in its part of that", "seconds (--budget)"
+                    f"is {race.seconds:g}; no system has ended its first run in the time for it{part}",
+                    "seconds (--budget)",
                 )
             if not result.left:
                 every = "; ".join(f"{name}: {own}" for name, own in self.dropped.items())
@@ -454,9 +460,9 @@ class _Running:
         return part * self.race.seconds - (time.monotonic() - self.began)
 
     def _limit(self, sample: int) -> float:
-        """Seconds that a sample of the race may take from now on."""
-        left = self._left(1.0 - FOR_ONE_MORE if self.race.one_more else 1.0)
-        return left / 2 if sample < min(2, self.samples - 1) else left
+        """Seconds that a sample may take from now on: the first at most half of what is left for samples."""
+        left = self._left(1.0 - FOR_ONE_MORE if self.types else 1.0)
+        return left / 2 if not sample and self.samples > 1 else left
 
     def _expected(self, workload: TraceWorkload, systems: Sequence[SystemVariant], sample: int) -> dict[str, float]:
         """Seconds of each run of a sample, if it takes as long as the last one; 0 of runs that are stored."""
@@ -465,25 +471,29 @@ class _Running:
         last = {own.label: known.get(replace(before, system=own.label), 0.0) for own in systems}
         return {name: value if name in new else 0.0 for name, value in last.items()}
 
-    def _together(self, seconds: Collection[float]) -> float:
-        """Seconds of several runs in the processes of the race."""
-        return max(sum(seconds) / max(1, number_of_workers(self.jobs)), *seconds)
+    def _together(self, seconds: Collection[float], processes: int) -> float:
+        """Seconds of several runs in so many processes."""
+        return max(sum(seconds) / max(1, processes), *seconds)
+
+    def _too_slow(self, systems: Sequence[SystemVariant]) -> set[str]:
+        """The slowest systems, without which a second sample should end in half of the time; two are kept."""
+        expected, processes = self._expected(self.race.workload, systems, 1), number_of_workers(self.jobs)
+        limit = self._limit(1) / (2 if self.samples > 2 else 1)
+        fast = dict(expected)
+        while len(fast) > 2 and self._together(fast.values(), processes) > limit:
+            del fast[max(fast, key=fast.__getitem__)]
+        return expected.keys() - fast.keys()
 
     def _goes_on(self, systems: Sequence[SystemVariant], sample: int) -> bool:
-        """Whether there are systems to compare, and time for another sample."""
-        expected = self._expected(self.race.workload, systems, sample)
-        useful = len(systems) > 1 or self.race.one_more
-        return useful and bool(systems) and self._together(expected.values()) <= self._limit(sample)
+        """Whether another sample is of use, and should end in time.
 
-    def _without_slow(self, systems: Sequence[SystemVariant]) -> list[SystemVariant]:
-        """All but the slowest systems, so that there is time for a second sample: one alone decides nothing."""
-        fast, limit = self._expected(self.race.workload, systems, 1), self._limit(1)
-        while len(fast) > 2 and self._together(fast.values()) > limit:
-            del fast[max(fast, key=fast.__getitem__)]
-        if self._together(fast.values()) > limit:
-            return list(systems)
-        self.dropped |= {own.label: Dropped(1, Why.NO_TIME) for own in systems if own.label not in fast}
-        return [own for own in systems if own.label in fast]
+        If one system is left, it is of use for one more GPU of each type, on this sample and those before.
+        """
+        expected = self._expected(self.race.workload, systems, sample)
+        seconds = self._together(expected.values(), number_of_workers(self.jobs))
+        if len(systems) > 1:
+            return seconds <= self._limit(sample)
+        return bool(self.types) and seconds * (1 + len(self.types) * (sample + 1)) <= self._left()
 
     def _run_sample(self, systems: Sequence[SystemVariant], sample: int) -> bool:
         """Run a sample and note its values; False if it does not count, since it took too long."""
@@ -539,10 +549,10 @@ class _Running:
         last = grown[self.types[-1]]
         for sample in range(len(result.values[race.aims[0]])):
             each = self._expected(last, [best], sample)[best.label]
-            if self._together([each] * len(grown)) > self._left():
+            if self._together([each] * len(grown), number_of_workers(self.jobs)) > self._left():
                 break
             found = self._summaries(tuple(grown.values()), [best], sample, self._left())
-            if sample and any(_is_late(one) for own in found.values() for one in own.values()):
+            if any(_is_late(one) for own in found.values() for one in own.values()):
                 break
             for aim in race.aims:
                 own = {gpu_type: found[workload.name][best.label] for gpu_type, workload in grown.items()}

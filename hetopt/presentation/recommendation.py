@@ -55,7 +55,7 @@ def _interval(metric: Metric, row: pd.Series[float]) -> str:
     unit = "%" if is_relative(metric) else "points"
     if row["difference"] != row["difference"]:
         return MISSING
-    if not isfinite(row["low"]):
+    if not (isfinite(row["low"]) and isfinite(row["high"])):
         return f"{_signed(metric, row['difference'])} {unit}"
     ends = sorted((row["low"], row["high"]), reverse=not is_relative(metric))
     shown = " to ".join(_signed(metric, end) for end in ends) if row["high"] < TOO_WIDE else "wide"
@@ -152,7 +152,7 @@ def draw(result: RaceResult, title: str = "") -> Figure:
         size = NAMES + PANEL_WIDTH * len(aims), 1.1 + ROW * len(order)
         figure = Drawing(figsize=size, layout="constrained")
         figure.set_facecolor(PAGE)
-        parts = [title, "hollow: dropped early" if set(result.dropped) & set(order) else ""]
+        parts = [title, "hollow: left early" if set(result.dropped) & set(order) else ""]
         figure.suptitle("; ".join(part for part in parts if part), x=0.01, ha="left", fontsize=10)
         panels = figure.subplots(1, len(aims), sharey=True, squeeze=False)[0]
         for aim, axes in zip(aims, panels, strict=True):
