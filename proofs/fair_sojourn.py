@@ -11,6 +11,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import number_text
 from hetopt.data.workload import Job
+from hetopt.models.fair_sojourn import FairSojourn
 from hetopt.models.fair_sojourn.virtual_shares import Divided
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
@@ -18,8 +19,8 @@ from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Hypothesis, Space, TableShape, integers
 
 F = Fraction
-SLACK = F(1, 4)
-"""The default of the policy: the part of its fair time by which a job may be late before it is urgent."""
+SLACK = F(FairSojourn().slack)
+"""Part of the time from its arrival to its fair finish by which a job may be late before it is urgent."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +198,9 @@ seconds. So no job is late.
 Urgency changes nothing, by induction over the decisions. Up to a decision at time $s$ the schedule follows the order.
 What happened until $s$ does not depend on later arrivals, so suppose that there are none; then the expected finish of
 each job is at least its $F$. No job is late if the order is kept from $s$ on, so the jobs with a finish of at most
-$F_j$ have together at most $F_j - s$ work left. If job $j$, with work $r_j$ left, is urgent, then $r_j \ge F_j - s$,
-whatever the slack. So no other of them has work left, and $j$ is first in the order anyway."""
+$F_j$ have together at most $F_j - s$ work left. If job $j$, with work $r_j$ left, is urgent, then $r_j \ge F_j - s$.
+Without slack, no other of them has work left, and $j$ is first in the order anyway. With slack $r_j > F_j - s$, so no
+job is ever urgent."""
 
 
 def claims() -> tuple[Claim, ...]:
@@ -239,7 +241,8 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         printed=False,
         instead="fair-sojourn/no-later",
-        note="In the stored case another schedule finishes all jobs in time: one that stops a short job, and moves it.",
+        note="In the stored case, three jobs of 1 on two GPUs, another schedule finishes all by 3/2: it stops the "
+        "second job at 1/2, and continues it at 1 on the other GPU. The policy stops a job at 7/8.",
     ),
     Claim(
         key="fair-sojourn/gangs",

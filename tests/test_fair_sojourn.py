@@ -176,7 +176,7 @@ def test_copies_are_limited() -> None:
 
 
 def test_an_urgent_job_is_woken_up_for() -> None:
-    """Two types, and gangs of 2 that cannot be forked: the long one must begin before its fair finish is lost."""
+    """Gangs of 2 that cannot be forked: the long one must begin before its fair finish is lost."""
     jobs = (Job("short", {"A": 1.0}, 50.0, 2), Job("long", {"A": 1.0}, 100.0, 2))
     instance = jobs_on({"A": 2}, *jobs, gpus_per_server=1)
     plan, state = FairSojourn(restart_seconds=0.0)(instance)
@@ -189,7 +189,7 @@ def test_an_urgent_job_is_woken_up_for() -> None:
 @settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(500, 5000), st.sampled_from(["present", "unfinished"]))
 def test_equal_jobs_run_one_after_the_other(gpus: int, turns: int, work: int, divided: Any) -> None:
-    """Though the last of them would miss their fair finish; divided among present jobs only if two share a GPU."""
+    """Though the last of them would miss their fair finish. Divided among present jobs, at most two on each GPU."""
     turns = min(turns, 2) if divided == "present" else turns
     jobs = [Job(f"j{i}", {"A": 1.0}, float(work)) for i in range(gpus * turns)]
     log = hetopt.simulate(FairSojourn(divided=divided, forks=False), jobs_on({"A": gpus}, *jobs))
@@ -264,6 +264,7 @@ def test_bad_settings_are_refused() -> None:
         ({"mapper": 3}, r"FairSojourn\.mapper is 3; it must be a mapper, or None"),
         ({"mapper": HeavyEdge}, r"FairSojourn\.mapper is the class HeavyEdge"),
         ({"catch_up": 0}, r"FairSojourn\.catch_up is 0"),
+        ({"slack": -1.0}, r"FairSojourn\.slack is -1"),
         ({"among": "users"}, r"FairSojourn\.among is 'users'"),
         ({"divided": "all"}, r"FairSojourn\.divided is 'all'"),
         ({"restart_seconds": -1.0}, r"FairSojourn\.restart_seconds is -1"),

@@ -153,9 +153,10 @@ def test_the_system_doubles_the_gpus_of_a_job_alone() -> None:
 
 def test_every_reason_for_idle_gpus_is_declared() -> None:
     assert sia.Sia().traits.idles == "a restart may cost a job more than waiting"
+    assert sia.Sia(penalty=1.0, restart_seconds=0.0).traits.idles == "waiting costs no more than running"
     assert sia.Sia(restart_seconds=0.0).traits.idles == sia.Sia(power=1.0).traits.idles == ""
     assert (sia.Sia(penalty=0.5) + sia.GradualScaleUp()).traits.idles == (
-        "rows of extra components must hold; waiting costs less than running"
+        "rows of extra components must hold; waiting costs no more than running"
     )
 
 

@@ -14,7 +14,7 @@ from hetopt.checks import counted, expect
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import digits, exact_texts, number_text
 from hetopt.errors import InvalidCertificate, UnusableFile
-from hetopt.formulations.exporting import formulation_of
+from hetopt.formulations.exporting import formulation_and_data
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy
 from hetopt.programs.compiled import Compiled
@@ -179,7 +179,7 @@ def _stated(what: LinearProgram | Formulation | Policy, instance: Instance | Non
     if isinstance(what, LinearProgram):
         program, known = what, ExactData()
     else:
-        formulation, data = formulation_of(what, state, instance)
+        formulation, data = formulation_and_data(what, instance, state)
         compiled = Compiled(formulation, formulation.entities(expect(Instance, data, "instance")), lazy=False)
         program, known = compiled.linear(), CompiledData(compiled, None)
     rational = RationalProgram.of(program, known.rows(program.row_names))

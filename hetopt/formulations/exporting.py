@@ -103,11 +103,13 @@ def stated_program(what: Formulation | Policy, instance: Instance | None, state:
         raise InvalidOption(
             f"{what.name!r} is a Pyomo model; export hetopt.from_pyomo(model), or call model.write(path) of Pyomo"
         )
-    formulation, data = formulation_of(what, state, instance)
+    formulation, data = formulation_and_data(what, instance, state)
     return formulation.compile(data)
 
 
-def formulation_of(what: Formulation | Policy, state: Any, instance: Instance | None) -> tuple[Formulation, Instance]:
+def formulation_and_data(
+    what: Formulation | Policy, instance: Instance | None, state: Any
+) -> tuple[Formulation, Instance]:
     """A formulation itself, or that of a policy's round that begins with ``state``; and its data.
 
     Raises

@@ -391,9 +391,13 @@ def to_instance(
 def _description(found: AssignedModels, rows: int) -> str:
     text = f"{len(found.table)} of {rows} jobs of a trace; models and speeds: catalogue {found.catalogue.name!r}, "
     text += f"durations on {'the GPU type of each row' if found.recorded else found.reference}"
-    named = found.table["gpu_type"].dropna() if "gpu_type" in found.table and not found.recorded else pd.Series()
-    if others := int((named != found.reference).sum()):
-        text += f", though {counted(others, 'job')} ran on another type (reference {RECORDED!r})"
+    if "gpu_type" in found.table and not found.recorded:
+        named = found.table["gpu_type"].dropna().astype(str)
+        one = (named != "") & ~named.str.contains("|", regex=False)  # others are of the types that a job accepts
+        if others := int((one & (named != found.reference)).sum()):
+            text += (
+                f", though {counted(others, 'job')} ran on another; reference={RECORDED!r} takes the type of each row"
+            )
     text += "."
     return " ".join([text, *(f"Of them {reason}." for reason in found.adjustments)])
 

@@ -231,41 +231,46 @@ def sorted_jobs(jobs: Entities, *keys: Floats) -> list[int]:
 def running_gangs(jobs: Entities, order: Sequence[int] = ()) -> dict[int, PlacedGPUs]:
     """Job -> the GPUs that it holds, for jobs that hold a whole gang on one type that can run it.
 
-    Of the jobs that share the GPUs of gangs of one size and type, and hold half of them, the first half in ``order``.
+    Of the jobs that share the GPUs of gangs of one size and type, and hold half of them, the first half in ``order``,
+    rounded up.
     """
     if jobs.held is None:
         return {}
     kind = jobs.held.argmax(axis=1)
-    able = jobs.allowed[np.arange(len(kind)), kind]
-    most, total = jobs.held[np.arange(len(kind)), kind], jobs.held.sum(axis=1)
-
-    def hold(gpus: Floats) -> NDArray[np.bool_]:
-        return np.asarray(able & (np.abs(most - gpus) <= INTEGRAL) & (np.abs(total - gpus) <= INTEGRAL))
-
-    whole, need = hold(jobs.demand), gang_sizes(jobs)
+    whole, need = _hold(jobs, jobs.demand), gang_sizes(jobs)
     if jobs.source.packings:
-        sharing, halves = defaultdict[tuple[int, int], list[int]](list), hold(jobs.demand / 2)
+        sharing, halves = defaultdict[tuple[int, int], list[int]](list), _hold(jobs, jobs.demand / 2)
         for e in order:
             if halves[e]:
                 sharing[int(kind[e]), need[e]].append(e)
         for own in sharing.values():
-            whole[own[: len(own) // 2]] = True
+            whole[own[: (len(own) + 1) // 2]] = True
     return {e: ((int(kind[e]), need[e]),) for e in np.flatnonzero(whole).tolist()}
+
+
+def _hold(jobs: Entities, gpus: Floats) -> NDArray[np.bool_]:
+    """(n,) whether jobs hold so many GPUs, all of one type that can run them."""
+    assert jobs.held is not None
+    kind = jobs.held.argmax(axis=1)
+    able = jobs.allowed[np.arange(len(kind)), kind]
+    most, total = jobs.held[np.arange(len(kind)), kind], jobs.held.sum(axis=1)
+    return np.asarray(able & (np.abs(most - gpus) <= INTEGRAL) & (np.abs(total - gpus) <= INTEGRAL))
 
 
 def running_gangs_checked(jobs: Entities, policy: str) -> dict[int, PlacedGPUs]:
     """Like :func:`running_gangs`, for a ``policy`` that never preempts: all held GPUs must belong to such gangs.
 
-    Of jobs that share GPUs, those that arrived first keep them; the others may be packed beside them again.
+    Of jobs that share GPUs, those that arrived first keep them; the others may be packed beside them again. A job
+    whose partner has ended keeps them.
 
     Raises
     ------
     InvalidInstance
-        A job holds part of a gang without sharing it, GPUs of several types, or GPUs on which it cannot run.
+        A job holds part of a gang (half of it may be shared), GPUs of several types, or GPUs on which it cannot run.
     """
     running = running_gangs(jobs, np.argsort(jobs.source.job_array("arrival"), kind="stable").tolist())
     if jobs.held is not None:
-        shared = (np.abs(jobs.held.max(axis=1) - jobs.demand / 2) <= INTEGRAL) & bool(jobs.source.packings)
+        shared = _hold(jobs, jobs.demand / 2) & bool(jobs.source.packings)
         for e in np.flatnonzero((jobs.held.sum(axis=1) > INTEGRAL) & ~shared).tolist():
             if e not in running:
                 holds = {t: n for t, n in zip(jobs.types, jobs.held[e].tolist(), strict=True) if n}

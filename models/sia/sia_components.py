@@ -174,7 +174,8 @@ class WaitingPenalty(_OfGangs, ArrayComponent):
     job:
         Gang -> job.
     penalty:
-        lambda >= 0, no unit. With a negative power of goodput, a penalty above 1 lets every job run that fits.
+        lambda >= 0, no unit. With a negative power of goodput, a penalty above 1 lets every job run that fits, unless
+        it would have to restart.
 
     Raises
     ------

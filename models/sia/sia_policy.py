@@ -125,10 +125,9 @@ class Sia:
         """It decides in rounds; a job may wait beside idle GPUs rather than restart, or for rows in ``extra``."""
         idles = ["rows of extra components must hold"] if self.extra else []
         dearest = LEAST_GOODPUT**self.power if self.restart_seconds else 1.0
-        if self.power < 0 and self.penalty < dearest:
-            idles.append(
-                "a restart may cost a job more than waiting" if self.penalty >= 1 else "waiting costs less than running"
-            )
+        if self.power < 0 and self.penalty <= dearest:
+            dear = "a restart may cost a job more than waiting"
+            idles.append(dear if self.penalty > 1 else "waiting costs no more than running")
         return Traits(self.round_seconds, idles="; ".join(idles))
 
     def __call__(self, instance: Instance, state: SiaState | None = None) -> tuple[Plan, SiaState]:
@@ -142,9 +141,7 @@ class Sia:
             Components in ``extra`` make the program infeasible.
         """
         jobs = present_entities(instance, "jobs", "Sia")
-        state = SiaState(instance.time) if state is None else expect(SiaState, state, "state", InvalidOption)
-        elapsed_since(instance, state.time)
-        gangs = _configurations(instance)
+        gangs, state = _configurations(instance), self._state(instance, state)
         formulation = self._round(instance, gangs, state)
         allocation = formulation.solve(gangs.instance, self.options)
         x, last, restarts = np.zeros(jobs.shape), dict[str, tuple[str, int]](), dict[str, int]()
@@ -167,9 +164,20 @@ class Sia:
         """The program of the round that begins now, and the instance that it is for: its jobs are gangs.
 
         Components can be added, removed and exchanged.
+
+        Raises
+        ------
+        InvalidInstance
+            As of :meth:`__call__`.
         """
-        gangs = _configurations(instance)
-        return self._round(instance, gangs, SiaState(instance.time) if state is None else state), gangs.instance
+        present_entities(instance, "jobs", "Sia")
+        gangs, state = _configurations(instance), self._state(instance, state)
+        return self._round(instance, gangs, state), gangs.instance
+
+    def _state(self, instance: Instance, state: SiaState | None) -> SiaState:
+        state = SiaState(instance.time) if state is None else expect(SiaState, state, "state", InvalidOption)
+        elapsed_since(instance, state.time)
+        return state
 
     def mathematics(self) -> Mathematics:
         """The program of a round as formulas."""
