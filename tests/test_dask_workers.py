@@ -72,7 +72,8 @@ def test_no_task_runs_on_after_the_end(address: str, tmp_path: Path) -> None:
 def test_workers_import_changed_modules_again(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     for value in (1, 2):
-        (tmp_path / "of_a_user.py").write_text(f"VALUE = {value}")
+        # of another length: Python takes its cached code for files of the same second and length
+        (tmp_path / "of_a_user.py").write_text(f"VALUE = {value}" + "\n" * value)
         found = [result for _, result in run_parallel(eval, [("__import__('of_a_user').VALUE",)] * 4, address)]
         assert found == [value] * 4
 
