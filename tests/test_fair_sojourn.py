@@ -176,14 +176,18 @@ def test_copies_are_limited() -> None:
 
 
 def test_an_urgent_job_is_woken_up_for() -> None:
-    """Gangs of 2 that cannot be forked: the long one must begin before its fair finish is lost."""
-    jobs = (Job("short", {"A": 1.0}, 50.0, 2), Job("long", {"A": 1.0}, 100.0, 2))
-    instance = jobs_on({"A": 2}, *jobs, gpus_per_server=1)
-    plan, state = FairSojourn(restart_seconds=0.0)(instance)
-    assert plan.assigned == {"short": "A", "long": None}
-    assert plan.wake == pytest.approx(150.0)  # divided, the long job would end at 200; it may be late by a quarter
-    late = instance.replace(time=150.0, done={"short": 1.0})
-    assert FairSojourn(restart_seconds=0.0)(late, state)[0].assigned == {"short": "A", "long": None}
+    """Gangs of 2 that cannot be forked. At 140 s two have 1/2 each: the short one ends at 160 s, the long at 200 s.
+
+    The long one, with work for 100 s, may end at 200 * 1.25 = 250 s. At 150 s it is urgent, and comes first; the short
+    one may end at 160 + 20 / 4 = 165 s, so that it is urgent from 155 s on.
+    """
+    first, long = Job("first", {"A": 1.0}, 149.0, 2), Job("long", {"A": 1.0}, 100.0, 2)
+    short, policy = Job("short", {"A": 1.0}, 10.0, 2, arrival=140.0), FairSojourn(restart_seconds=0.0)
+    _, state = policy(jobs_on({"A": 2}, first, long, gpus_per_server=1))
+    two = jobs_on({"A": 2}, long, short, gpus_per_server=1)
+    plan, state = policy(two.replace(time=140.0), state)
+    assert (plan.assigned, plan.wake) == ({"long": None, "short": "A"}, pytest.approx(150.0))
+    assert policy(two.replace(time=plan.wake), state)[0].assigned == {"long": "A", "short": None}
 
 
 @settings(max_examples=30)

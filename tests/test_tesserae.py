@@ -15,7 +15,7 @@ from refused import refused
 from work_conservation import decisions, left_waiting
 
 import hetopt
-from hetopt import Cluster, Instance, InvalidOption, Job
+from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job
 from hetopt.data.packing import Packing
 from hetopt.decisions.matching_placer import MatchingPlacer
 from hetopt.decisions.system import System
@@ -168,12 +168,22 @@ def test_packed_jobs_finish_sooner_with_few_restarts() -> None:
     ids=lambda policy: type(policy).__name__,
 )
 @settings(max_examples=examples(6, 60))
-@given(instance=packable(job_instances(jobs=(2, 6), most_gpus=3, most_demand=1, arrivals=True)))
-def test_any_policy_over_jobs_can_be_packed(policy: Policy, instance: Instance) -> None:
+@given(data=st.data())
+def test_any_policy_over_jobs_can_be_packed(policy: Policy, data: st.DataObject) -> None:
     """Also those that never stop a running job, which then holds half of its GPUs; all jobs finish."""
-    able = [job for job in instance.jobs if any(job.throughput[t] > 0 for t in instance.cluster.type_names)]
+    demand = 1 if isinstance(policy, AlloX) else 2  # AlloX needs one common demand
+    instance = data.draw(packable(job_instances(jobs=(2, 6), most_gpus=3, most_demand=demand, arrivals=True)))
+    able = instance.entities("jobs").allowed.any(axis=1)
     log = hetopt.simulate(Tesserae(policy), instance)
-    assert log.jobs.loc[[job.name for job in able], "finish"].notna().all()
+    assert log.jobs["finish"][able].notna().all()
+
+
+def test_a_job_that_was_packed_keeps_its_gpus_without_preemption() -> None:
+    """Its partner has ended, and a job that arrived before it still waits."""
+    instance = jobs("R", "L", gpus=1, held={"L1": {"G": 0.5}})
+    assert queues.FIFO()(instance)[0].assigned == {"R0": None, "L1": "G"}
+    with refused(InvalidInstance, "held['L1']", "under FIFO a job that runs holds its 1 GPUs"):
+        queues.FIFO()(instance.replace(packings=()))
 
 
 PACKING = {
