@@ -329,6 +329,13 @@ def test_the_answer_states_what_it_assumes(tmp_path: Path, run: Callable[..., tu
     )
 
 
+def test_a_wrong_number_of_processes_leaves_no_folder(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, error = run("recommend", "fft-trace-2", "--cluster", "lab36", "--jobs", 0, "--out", tmp_path / "new")
+    assert code == 2
+    assert "jobs is 0; it must be a whole number >= 1, or -1: a process on each core" in " ".join(error.split())
+    assert not (tmp_path / "new").exists()
+
+
 def test_all_systems_run_by_themselves() -> None:
     names = {own.name for own in all_systems()}
     assert {"fft", "oef-cooperative", "hadar", "hadare", "asrpt", "fair-sojourn", "sia", "srsf"} <= names
@@ -347,8 +354,6 @@ def test_bad_settings_are_refused() -> None:
     ):
         with pytest.raises(InvalidOption, match=problem):
             Race(SHORT, systems("fifo"), **bad)
-    with pytest.raises(InvalidOption, match="jobs is 0"):
-        Race(SHORT, systems("fifo")).run(RunStore("unused"), jobs=0)
 
 
 def test_the_command_prints_the_answer(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:

@@ -124,6 +124,7 @@ def recommend(
     race = Race(workload, systems, tuple(listed(aim, "--aim")), settings, seconds, samples, confidence)
     instance = workload.instance(0)  # reports errors before anything runs
     settings.check(instance)
+    race.check(jobs)
     check_folder(out)
     store, title = RunStore(out), workload.name + ("" if cluster is None else f" on {cluster}")
     try:

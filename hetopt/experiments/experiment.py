@@ -13,7 +13,7 @@ from time import perf_counter, time
 from typing import Any, TypeAlias
 
 from hetopt import __version__
-from hetopt.checks import FrozenDict, at_least, whole
+from hetopt.checks import FrozenDict, at_least, shown, unfit_count, whole
 from hetopt.data.saving import check_folder
 from hetopt.decisions.system import System
 from hetopt.errors import (
@@ -154,8 +154,8 @@ class Experiment:
         UnknownName, InvalidOption
             An invalid system, or ``jobs`` is a number that is neither -1 nor a whole number >= 1.
         """
-        if not isinstance(jobs, str) and jobs != -1:
-            whole(jobs, "jobs", 1)
+        if not isinstance(jobs, str) and jobs != -1 and (wanted := unfit_count(jobs, 1)):
+            raise InvalidOption(f"is {shown(jobs)}; it must be {wanted}, or -1: a process on each core", "jobs")
         for system in self.systems:
             system.build()
 

@@ -365,6 +365,10 @@ class Race:
         whole(self.most_samples, "most_samples (--samples)", 1)
         at_least(self.confidence, "confidence", 0.5, InvalidOption, below=1.0)
 
+    def check(self, jobs: int | str = 1) -> None:
+        """Check the systems and ``jobs`` before anything is run or written; see :meth:`Experiment.check`."""
+        Experiment((self.workload,), self.systems, environment=self.environment).check(jobs)
+
     def run(self, store: RunStore, *, jobs: int | str = 1, watched: Watched = lambda _: nullcontext()) -> RaceResult:
         """Run the race; runs that are stored already are not repeated.
 
@@ -384,7 +388,7 @@ class Race:
         UnknownName, UnusableFile, InvalidInstance
             As of :meth:`~hetopt.experiments.experiment.Experiment.run`.
         """
-        Experiment((self.workload,), self.systems, environment=self.environment).check(jobs)
+        self.check(jobs)
         return _Running(self, store, jobs, watched).result()
 
 
